@@ -132,5 +132,5 @@ def test_an_audit_that_is_killed_before_its_conclusion_steers_the_next_session(c
     assert (known.refuted, known.has_new_audit) == ((overfit,), False)
     attempts = list(place.history().nodes(1, Pool.ATTEMPT))[3:]
     assert len(attempts) == 2
-    assert all("the gain of @3 does not carry over" in node.parent_reason for node in attempts)
+    assert attempts[0].against == honest, "not the score that an audit refuted"
     assert not any(node.id.is_within(overfit) for node in attempts)

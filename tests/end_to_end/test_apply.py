@@ -39,7 +39,9 @@ def test_a_branch_has_the_whole_change_as_one_commit(won):
     assert won.git("rev-parse", "loopty-best-@2^{tree}").strip() == won.history()["1.1"].tree
     won.git("merge", "-q", "loopty-best-@2")
     assert (won.top / "src/x.txt").read_text() == "6\n"
-    assert "six is more" in won.git("log", "-1", "--format=%B")
+    message = won.git("log", "-1", "--format=%B", "loopty-best-@2").strip()
+    title, path = "score: 20.0 % better than the baseline", "From the baseline to loopty node @2:"
+    assert message == f"{title}\n\n{path}\n- @2: six is more"
 
 
 def test_an_existing_branch_is_moved_only_with_force(won):
@@ -116,7 +118,7 @@ def test_the_branch_is_on_top_of_head_and_can_be_merged_without_a_committed_task
     assert place.git("rev-parse", "winner^") == place.git("rev-parse", "HEAD")
     place.git("merge", "-q", "winner")
     assert (place.top / "src/x.txt").read_text() == "9\n"
-    assert place.git("log", "-1", "--format=%s").strip() == "Improve score from 5 to 9"
+    assert place.git("log", "-1", "--format=%s").strip() == "score: 80.0 % better than the baseline"
 
 
 @pytest.fixture(scope="module")

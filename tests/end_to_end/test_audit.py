@@ -215,6 +215,19 @@ def test_an_audit_does_not_influence_the_search(tmp_path):
     assert verdicts[0] == verdicts[1]
 
 
+def test_nothing_is_judged_against_what_an_audit_refuted_and_apply_names_the_audit(split_place):
+    place, audit = split_place, "the gain of @2 does not carry over to the held-out split"
+    place.loopty("run", "1")
+    overfit = tried(place, memorised(rows(0, 20)))
+    assert audit in place.loopty("audit", code=1).stderr
+    assert place.json("best")["id"] == "1"
+    assert f"warning: {audit}" in place.loopty("apply", overfit).stderr
+    assert audit in place.loopty("apply", "best", code=2).stderr
+    honest = tried(place, HONEST)
+    assert place.json("best")["id"] == honest, "it is judged against the baseline, which still holds"
+    assert audit in place.loopty("apply", "best").stderr
+
+
 def test_a_changed_split_is_reported_and_not_compared(split_place):
     outside = split_place.top.parent / "held-out.csv"
     outside.write_text(table(rows(20, 40)))

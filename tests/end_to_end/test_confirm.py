@@ -38,11 +38,11 @@ def test_a_run_ends_with_fresh_pairs_and_report_adds_more(place):
     assert len(Confirmation.of(place.history().runs[1]).pairing.pairs_so_far) == 12
 
 
-def test_without_them_the_claim_is_unconfirmed(place):
+def test_without_them_the_claim_is_not_confirmed(place):
     noisy_place(place, confirm=0)
     place.loopty("optimize", "--quiet")
     assert place.json("report")["status"]["best"]["over_baseline"]["is_confirmed"] is False
-    assert "(unconfirmed)" in place.loopty("report").stdout
+    assert "(not confirmed)" in place.loopty("report").stdout
     assert "set repeat" in place.loopty("report", "--confirm", code=2).stderr
 
 

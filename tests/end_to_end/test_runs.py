@@ -2,6 +2,8 @@
 
 import pytest
 
+from loopty.domain.trial import Verdict
+
 TASK = """
 statement = "more"
 [benchmark]
@@ -71,6 +73,56 @@ def test_no_other_change_starts_a_new_run(begun):
     done = begun.loopty("new")
     assert "/drafts/1." in done.stdout
     assert "--new-run starts from them" in done.stderr
+
+
+@pytest.fixture
+def won(begun):
+    """Its best node says 9 in the untouched file's place of 5."""
+    begun.write("src/other.txt", "\n".join("abcdefgh"))
+    (begun.top / ".loopty/drafts/1.1/src/x.txt").write_text("9\n")
+    begun.loopty("run", "1")
+    begun.loopty("run", "1.1")
+    return begun
+
+
+def test_a_new_run_says_what_changed_and_measures_the_best_of_the_run_before_first(won):
+    won.write("src/other.txt", "mine\n")
+    changed(won, *NOT_COMPARABLE["the timeout"])
+    output = won.loopty("optimize", "--quiet").stderr
+    assert "the criteria have changed (benchmark.timeout_seconds)" in output
+    assert "@2 of run 1 is carried over, as @4: it is measured first" in output
+    history = won.history()
+    assert (history.score(history["2.1"]), history["2.1"].verdict) == (9, Verdict.KEPT)
+    assert any(node.is_within("2.1") and node != "2.1" for node in history.ids), "the search builds on it"
+    files = won.git("show", f"{history['2.1'].commit}:src/other.txt", f"{history['2.1'].commit}:src/x.txt")
+    assert files == "mine\n9\n", "what the user changed since stays"
+    won.write("bench.sh", (won.top / "bench.sh").read_text() + "true\n")
+    assert "have changed (bench.sh)" in won.loopty("optimize", "--quiet").stderr
+
+
+def test_the_user_names_what_a_new_run_starts_from(won):
+    assert "run 1 continues" in won.loopty("optimize", "--from", "1.1", code=2).stderr
+    won.loopty("optimize", "--quiet", "--new-run", "--from", "@2")
+    assert won.history().score(won.history()["2.1"]) == 9
+    changed(won, *NOT_COMPARABLE["the timeout"])
+    assert "carried" not in won.loopty("optimize", "--quiet", "--from", "baseline", code=None).stderr
+
+
+def test_what_no_longer_fits_is_not_carried_over_and_the_user_learns_why(won):
+    won.write("src/x.txt", "6\n")
+    changed(won, *NOT_COMPARABLE["the timeout"])
+    reason = "@2 of run 1 is not carried over: it conflicts with your files in src/x.txt"
+    assert reason in won.loopty("optimize", "--from", "best", code=2).stderr
+    assert list(won.history().runs) == [1], "no run is recorded for a start that is refused"
+    assert reason in won.loopty("optimize", "--quiet").stderr
+
+
+def test_what_the_access_rules_forbid_now_is_not_carried_over(won):
+    changed(won, 'write = ["src/**"]', 'write = ["lib/**"]')
+    won.write("lib/y.txt", "1\n")
+    output = won.loopty("optimize", "--quiet", code=None).stderr
+    assert "have changed (access.write)" in output
+    assert "not carried over: it may not change src/x.txt (writable: lib/**)" in output
 
 
 def test_old_runs_stay_readable(begun):

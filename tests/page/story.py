@@ -6,14 +6,15 @@ from pathlib import Path
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.domain.objective import Objective
-from loopty.domain.trial import Effect, Pool, Verdict
+from loopty.domain.trial import Effect, Ending, Outcome, Pool, Verdict
 from loopty.models.archive import Archive
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.directives import DirectiveSet
-from loopty.record.nodes import ProposalRefused
+from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.search_summary import PoolFrozen, PoolMember
 from loopty.record.sessions import RunStarted, SessionEnded, SessionStarted
-from loopty.record.trials import MachineSeen
+from loopty.record.trials import MachineSeen, TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
 from loopty.workspaces.node_folders import NodeFolders
 
 from ..web.story import Story, commit, make_repository
@@ -69,6 +70,28 @@ def tell_run(top: Path) -> HostileStory:
     story.add("1.1.1", 9.0, Verdict.HELD, summary="too good to be true")
     story.add("1.1.2", 1.7, Verdict.KEPT, summary="a wider table", effect=effect)
     story.record(ProposalRefused(1, Pool.ATTEMPT, "diff", PROBE), SessionEnded(1, "all 40 attempts are spent"))
+    return story
+
+
+def tell_noisy_run(top: Path) -> HostileStory:
+    """A run whose results vary: the gain of its best node is not confirmed, and its interval is wide."""
+    story = HostileStory(top)
+    story.record(
+        RunStarted(1, "c", Objective(), 0, "the first run", secret="s"), MachineSeen(1, "f", {"cpu": "x"})
+    )
+    story.commits = commit(top, "x.py", "def run():\n    return 1\n")
+    root = NodeId("1")
+    story.record(NodeAdded(root, Pool.ATTEMPT, "baseline", "the code as it is", *story.commits))
+    for number, score in enumerate((10.0, 10.2, 9.8), 1):
+        pool, subject = (Pool.ATTEMPT, None) if number == 1 else (Pool.REPEAT, root)
+        story.record(TrialStarted(root, number, pool, "bench", subject))
+        story.record(
+            TrialEnded(root, number, Outcome(Ending.FINISHED, {"score": score, "size": 7.0}, fingerprint="f"))
+        )
+    story.record(NodeJudged(root, Verdict.KEPT, "the first result"))
+    story.commits = commit(top, "x.py", "def run():\n    return 2\n")
+    story.add("1.1", 11.0, Verdict.KEPT, effect=Effect("score", 1.0, -30.0, 30.0, 6, 0.05), summary="sort once")
+    story.add("1.2", 9.0, Verdict.DISCARDED, summary="")
     return story
 
 

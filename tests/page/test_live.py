@@ -73,11 +73,11 @@ def test_a_task_without_a_run_says_how_to_begin(browser, tmp_path):
         assert page.locator("code").inner_text() == "loopty optimize"
 
 
-def test_a_run_whose_process_is_gone_is_lost_and_says_how_to_go_on(browser, tmp_path):
+def test_a_run_whose_process_is_gone_is_interrupted_and_says_how_to_go_on(browser, tmp_path):
     top = tmp_path / "work"
     make_page_repository(top)
     story: HostileStory = tell_run(top)
     story.record(SessionStarted(1, "gone"))
     with serve_site(top) as site, open_page(browser, site, PHONE) as page:
-        page.locator(".alert", has_text="Lost.").wait_for()
-        assert page.locator(".state b").inner_text() == "lost"
+        page.locator(".alert", has_text="Interrupted.").wait_for()
+        assert page.locator(".state b").inner_text() == "interrupted"

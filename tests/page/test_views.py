@@ -7,7 +7,7 @@ import pytest
 from loopty.domain.trial import Pool, Verdict
 
 from .conftest import PHONE, open_page, serve_site
-from .story import PROBE, make_page_repository, tell_combination, tell_run
+from .story import PROBE, make_page_repository, tell_combination, tell_noisy_run, tell_run
 
 pytestmark = pytest.mark.browser
 
@@ -148,3 +148,24 @@ def test_a_past_version_has_its_tag_and_the_page_says_when_it_leads(browser, tmp
         lead.get_by_role("link", name="A past version leads").click()
         page.locator(".node-head .tag.beside", has_text="past version").wait_for()
         assert page.locator("main img, main script, main iframe").count() == 0
+
+
+@pytest.mark.parametrize("size", [None, PHONE], ids=["laptop", "phone"])
+def test_the_page_leads_with_what_is_known_of_the_gain(browser, tmp_path, size):
+    make_page_repository(tmp_path / "work")
+    tell_noisy_run(tmp_path / "work")
+    with serve_site(tmp_path / "work") as site, open_page(browser, site, size) as page:
+        page.locator(".headline .big", has_text="not confirmed").wait_for()
+        assert "10 % better than the baseline (not confirmed)" in page.locator(".headline").inner_text()
+        page.locator(".state", has_text="by hand").wait_for()
+        band = page.locator("svg.progress path[opacity='0.2']").bounding_box()
+        lane = page.locator("svg.progress rect").first.bounding_box()
+        assert band["y"] + band["height"] <= lane["y"], "a wide interval ends where the plot does"
+        assert band["y"] >= page.locator("svg.progress").bounding_box()["y"]
+        page.evaluate("() => { location.hash = '#/node/1.2'; }")
+        page.locator("h1.title", has_text="x = 5").wait_for()
+        assert page.locator(".acts .main").inner_text() == "Measure again…"
+        page.locator(".figure", has_text="not confirmed").wait_for()
+        page.evaluate("() => { location.hash = '#/node/1.1'; }")
+        page.locator("h1.title", has_text="sort once").wait_for()
+        assert page.locator(".acts .main").inner_text() == "Apply…"

@@ -19,7 +19,7 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
-from loopty.record.verdicts import NodeJudged
+from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.show.audits import AuditRow, Suspicion, audits
 
 OWNER = "host:4711:99"
@@ -41,13 +41,14 @@ class AuditedRun:
             self._record(TrialEnded(NodeId("1"), self.recorder.history[NodeId("1")].trials, outcome))
         self._record(NodeJudged(NodeId("1"), Verdict.KEPT, "the first result"))
 
-    def tries(self, score: float, **metrics: float) -> str:
-        node = NodeId("1").child(self.recorder.history[NodeId("1")].children + 1)
+    def tries(self, score: float, above: str = "1", **metrics: float) -> str:
+        node = NodeId(above).child(self.recorder.history[NodeId(above)].children + 1)
         self._record(
             NodeAdded(node, Pool.ATTEMPT, "rewrite", "a change", "b" * 40, hashlib.sha1(node.encode()).hexdigest())
         )
         self._record_score(node, {"score": score, **metrics})
-        self._record(NodeJudged(node, Verdict.KEPT, "better"))
+        rival = Incumbents.of(self.recorder.history.runs[1], Pool.ATTEMPT).best
+        self._record(NodeJudged(node, Verdict.KEPT, "better", against=rival))
         return str(node)
 
     def audits(self, node: str, score: float | None, split: str = "s1", machine: str = "", **more: float) -> None:

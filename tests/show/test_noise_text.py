@@ -29,9 +29,9 @@ from .story import Story
 STATUS = """
 run 1  running (process 4711 on host)
 
-  best      @4: score 70, 40.0 % better than the baseline
+  best      @4: 40.0 % better than the baseline; score 70
   baseline  score 50 (higher is better)
-  elsewhere best @2: score 2, 100.0 % better than the baseline (cpu slow, memory
+  elsewhere best @2: 100.0 % better than the baseline; score 2 (cpu slow, memory
             16 GiB)
   noise     none seen in 3 measurements
   verdicts  2 kept, 1 inconclusive, 1 rejected
@@ -199,7 +199,7 @@ def test_a_change_over_a_baseline_near_zero_has_the_metrics_unit() -> None:
     story = Story(baseline=0.01, again=lambda _: next(wobble))
     story.noise = Noise(repeat="never")
     story.tries("1", 0.9)
-    assert "best      @2: score 0.9, 0.9 better than the baseline" in status_of(story)
+    assert "best      @2: 0.9 better than the baseline (not confirmed); score 0.9" in status_of(story)
     assert " % (6 measurements" not in status_of(story)
     assert "+0.9" in leaderboard_text(leaderboard(story.history, 1, 5), "score")
     assert "+0.9" in node_text(detail(story.history, NodeId("1.1")), "folder")
@@ -224,7 +224,7 @@ def test_noise_is_a_share_of_the_score() -> None:
 def test_a_lucky_measurement_is_not_listed() -> None:
     head, first, second = leaderboard_text(leaderboard(noisy_run().history, 1, 5), "score").splitlines()
     assert head == "     node  score  better by"
-    assert first == "  1  @2     2.01     +103 %  (unconfirmed) a change"
+    assert first == "  1  @2     2.01     +103 %  (not confirmed) a change"
     assert second == "  2  @1     0.99             baseline"
 
 

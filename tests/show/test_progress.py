@@ -58,7 +58,7 @@ def test_the_live_display_shows_what_matters() -> None:
     story.starts(story.adds("1"))
     assert screen.frames[-1] == [
         "███░░░░░░░░░░░░░░░░░░░░░░░░░░░ 3/20 attempts",
-        "best @2: score 2.41, 24.2 % better than the baseline (1.94)",
+        "best @2: 24.2 % better than the baseline (1.94); score 2.41",
         "17.1 trials/min, 13 s so far, about 72 s to go",
         "last @3 discarded: worse: score 1 against 2.41 of @2",
         "running @4 for 0.0 s: step 300 loss 0.41",

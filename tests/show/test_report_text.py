@@ -30,9 +30,9 @@ POOLS = Pools(attempts=9, control=3, wall_seconds=600.0, tokens=10_000, money_us
 STATUS = """
 run 1  running (process 4711 on host)
 
-  best      @3: score 2.41, 24.2 % better than the baseline
+  best      @3: 24.2 % better than the baseline; score 2.41
   baseline  score 1.94 (higher is better)
-  control   @5: score 2.02, 4.1 % better than the baseline
+  control   @5: 4.1 % better than the baseline; score 2.02
   vs random the best attempt is 19.3 % better than the best control
   running   @6 for 3.0 s
   refused   1 proposal rejected before running; not counted as attempts
@@ -58,7 +58,7 @@ TREE = """
 """
 
 CLOSING = """
-best @3: score 2.41, 24.2 % better than the baseline (1.94)
+best @3: 24.2 % better than the baseline (1.94); score 2.41
 control @5: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
 better than that
 4 attempts (2 finished, 1 failed) in 24 s; interrupted
@@ -146,7 +146,7 @@ def test_a_gain_in_pairs_that_the_scores_deny_is_explained(story: Story) -> None
         slower, "x", columns=500
     )
     words = " ".join(status_text(slower).split())
-    assert "better than the baseline in runs side by side baseline score 1.94" in words
+    assert "better than the baseline in runs side by side; score 1.90 baseline score 1.94" in words
     much_faster = replace(slower, best=replace(found.best, score=2.5, over_baseline=change))
     assert "in runs side by side (its 1.94 is of other runs)" in closing_text(much_faster, "x", columns=500)
 
@@ -190,7 +190,7 @@ def test_all_closing_lines_have_the_same_unit() -> None:
     story.tries("1", 0.5, Pool.CONTROL)
     story.tries("1", -0.25)
     text = closing_text(status_of(story, None), "spent")
-    assert "score -0.25, 1.25 better than the baseline (1.00)" in text
+    assert "1.25 better than the baseline (1.00); score -0.25" in text
     assert "0.50, 0.50 better than the baseline; the best attempt is 0.75 better" in text.replace("\n", " ")
 
 
@@ -202,7 +202,7 @@ def test_the_closing_lines_report_a_baseline_without_result() -> None:
 def test_the_status_of_a_stopped_run_has_the_reason(story: Story) -> None:
     story.stops("no improvement in the last 50 attempts")
     lines = status_text(status_of(story)).splitlines()
-    assert lines[:3] == ["run 1  stopped", "", "  best      @3: score 2.41, 24.2 % better than the baseline"]
+    assert lines[:3] == ["run 1  stopped", "", "  best      @3: 24.2 % better than the baseline; score 2.41"]
     assert "  because   no improvement in the last 50 attempts" in lines
     assert lines[-2:] == ["  next      loopty diff best --baseline", "            loopty apply best"]
 
@@ -236,7 +236,7 @@ def test_cancelled_trials_are_shown_separately() -> None:
 def test_a_lower_score_is_shown_as_better_where_lower_is_better() -> None:
     story = Story(Direction.MIN, baseline=2.0)
     story.tries("1", 1.5)
-    assert "@2: score 1.5, 25.0 % better than the baseline" in status_text(status_of(story))
+    assert "@2: 25.0 % better than the baseline; score 1.5" in status_text(status_of(story))
 
 
 def test_a_node_shows_everything_known_about_it() -> None:

@@ -184,7 +184,7 @@ async def test_nothing_runs_and_nobody_asks_in_a_run_whose_process_died(story):
     story.record(CallReserved(1, "c2", "evolver", 100, 0.5, "gone", "strong", "diff", NodeId("1"), Pool.ATTEMPT))
     async with serve(story.top) as client:
         seen = await ask(client, "overview")
-        assert (seen["state"], seen["now_running"], seen["slots"]["busy"]) == ("lost", [], 0)
+        assert (seen["state"], seen["now_running"], seen["slots"]["busy"]) == ("interrupted", [], 0)
         assert (await ask(client, "running"))["running"] == []
         data = await ask(client, "agents")
         assert {row["state"] for row in data["agents"]} == {"idle"}

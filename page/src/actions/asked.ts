@@ -11,6 +11,7 @@ export type ActionName =
   | "discard"
   | "invalidate"
   | "remeasure"
+  | "replay"
   | "restore"
   | "accept"
   | "apply"

@@ -21,8 +21,9 @@ export type RunState =
   | "running"
   | "paused"
   | "stopped"
-  | "lost"
-  | "idle"
+  | "interrupted"
+  | "by hand"
+  | "not started"
   | "empty"
   | "confirming"
   | "measuring baseline"
@@ -35,6 +36,7 @@ export interface Change {
   high: number | null;
   pairs: number;
   is_confirmed: boolean | null;
+  by_clock?: Change | null;
 }
 
 export interface NodeName {

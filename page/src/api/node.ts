@@ -90,6 +90,9 @@ export interface NodeDetail {
   running: boolean;
   files_removed: boolean;
   is_best: boolean;
+  set_aside: string;
+  edited: boolean;
+  replays: { at: number; ending: string; score: number | null }[];
   commit: string;
   outcome: {
     ending: string;

@@ -49,7 +49,17 @@ export interface Running {
 }
 
 export interface AlertRow {
-  kind: "lost" | "stalled" | "held" | "benched" | "budget" | "baseline" | "paused" | "tampered" | "awaited";
+  kind:
+    | "lost"
+    | "stalled"
+    | "held"
+    | "benched"
+    | "budget"
+    | "baseline"
+    | "paused"
+    | "tampered"
+    | "awaited"
+    | "audit";
   level: "bad" | "warn" | "info";
   text: string;
   node: NodeName | null;
@@ -91,6 +101,8 @@ export interface Gain {
   factor: number | null;
   factor_low: number | null;
   factor_high: number | null;
+  /** The gain as a terminal says it. */
+  words: string;
 }
 
 export interface Cost {

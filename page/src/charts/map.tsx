@@ -57,7 +57,7 @@ export function TreeMapView({ nodes, places, fitTurn, onMore }: Props): JSX.Elem
     );
     select(frame.current).call(
       behaviour.current.transform,
-      zoomIdentity.translate(44, 60).scale(Math.max(scale, 0.55)),
+      zoomIdentity.translate(60, 60).scale(Math.max(scale, 0.55)),
     );
   }, [fitTurn, size]);
 
@@ -208,7 +208,7 @@ function Others({ node, isBig }: { node: MapNode; isBig: boolean }): JSX.Element
           />
         );
       })}
-      <text x={(isBig ? wide / 2 : wide) + 5} y={7.5}>
+      <text class="halo" x={(isBig ? wide / 2 : wide) + 5} y={7.5}>
         {count(total)}
       </text>
     </g>

@@ -4,6 +4,8 @@ import type { MapNode } from "../api/tables";
 
 export const COLUMN = 116;
 export const LINE = 30;
+/** Below the best path, whose tries stand under it. */
+const UNDER_BEST = 12;
 
 export interface Place {
   node: MapNode;
@@ -43,7 +45,7 @@ export function layout(nodes: MapNode[], isFolded: (id: string) => boolean): Lay
       line += 1;
       at = line;
     }
-    places.set(next.node.id, { node: next.node, x: next.column * COLUMN, y: at * LINE });
+    places.set(next.node.id, { node: next.node, x: next.column * COLUMN, y: at * LINE + (at ? UNDER_BEST : 0) });
     if (isFolded(next.node.id)) continue;
     const below = [...(children.get(next.node.id) ?? [])].sort(
       (a, b) => Number(b.on_best_path) - Number(a.on_best_path) || (size.get(b.id) ?? 0) - (size.get(a.id) ?? 0),
@@ -56,7 +58,7 @@ export function layout(nodes: MapNode[], isFolded: (id: string) => boolean): Lay
   return {
     places,
     width: Math.max(0, ...all.map((place) => place.x)) + COLUMN,
-    height: (line + 1) * LINE,
+    height: (line + 1) * LINE + UNDER_BEST,
   };
 }
 

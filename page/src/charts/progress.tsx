@@ -110,7 +110,7 @@ export function Progress(props: Props): JSX.Element {
   const scoreTicks = ticks(low, high, height > 240 ? 5 : 4);
   const scorePlaces = tickPlaces(scoreTicks);
   const xTicks = ticks(first - origin, xEnd - origin, width > 600 ? 7 : 4).filter(
-    (value) => x(value + origin) > INSET.left + 70,
+    (value) => x(value + origin) > INSET.left + 70 && (axis !== "experiment" || Number.isInteger(value)),
   );
   const isTokens = axis === "cost" && overview.cost.money_usd === 0;
   const laneTop = height - INSET.bottom + 8;
@@ -175,7 +175,7 @@ export function Progress(props: Props): JSX.Element {
         hidden={props.hidden}
         width={width}
       />
-      <Band overview={overview} axis={axis} x={x} y={y} end={plotRight} />
+      <Band overview={overview} axis={axis} x={x} y={y} end={plotRight} bottom={height - INSET.bottom} />
       {drawn.map(([mark, path]) => (
         <path key={mark} d={path} {...markPaint(mark)} />
       ))}
@@ -232,13 +232,15 @@ function Line({ overview, axis, x, y, end }: Layer): JSX.Element | null {
   );
 }
 
-function Band({ overview, axis, x, y, end }: Layer): JSX.Element {
+function Band({ overview, axis, x, y, end, bottom }: Layer & { bottom: number }): JSX.Element {
   const parts = overview.steps.map((step, index) => {
     if (step.low === null || step.high === null) return "";
     const left = x(onAxis(step, axis));
     const next = overview.steps[index + 1];
     const right = next ? x(onAxis(next, axis)) : end;
-    return `M${left} ${y(step.high)}H${right}V${y(step.low)}H${left}Z`;
+    // An interval may be wider than the scale: it ends where the plot does, not in the lane below it.
+    const [above, below] = [step.high, step.low].map((end) => clamp(y(end), INSET.top, bottom));
+    return `M${left} ${above}H${right}V${below}H${left}Z`;
   });
   return <path d={parts.join("")} fill="var(--kept)" opacity={0.2} />;
 }

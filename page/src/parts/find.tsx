@@ -111,7 +111,7 @@ export function Find(): JSX.Element {
                 onClick={() => open(hit.id)}
               >
                 <MarkIcon mark={hit.mark} />
-                <Said text={hit.summary || hit.id} class="clip" />
+                <Said text={hit.summary || "the baseline"} class="clip" />
                 <span class="dim">{number(hit.score, places.value)}</span>
                 <span class="below dim small">
                   <span class="mono">{nodeName(hit)}</span> <Said text={hit.operator} />

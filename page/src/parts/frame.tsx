@@ -36,7 +36,7 @@ function stateWords(): { tone: string; word: string; more: string } {
     };
   if (connection.value === "ended")
     return { tone: "bad", word: "closed", more: "the dashboard's server has ended" };
-  if (!seen) return { tone: "rest", word: session.value?.run === null ? "idle" : "loading", more: "" };
+  if (!seen) return { tone: "rest", word: session.value?.run === null ? "not started" : "loading", more: "" };
   const ran = duration(seen.elapsed_seconds);
   switch (seen.state) {
     case "running":
@@ -50,10 +50,8 @@ function stateWords(): { tone: string; word: string; more: string } {
     case "stalled":
     case "paused":
       return { tone: "warn", word: seen.state, more: ran };
-    case "lost":
-      return { tone: "bad", word: "lost", more: "its process ended without a word" };
-    case "stopped":
-      return { tone: "rest", word: "finished", more: ran };
+    case "interrupted":
+      return { tone: "bad", word: seen.state, more: "its process died" };
     default:
       return { tone: "rest", word: seen.state, more: ran };
   }
@@ -164,7 +162,7 @@ export function Frame({ children }: { children: ComponentChildren }): JSX.Elemen
   useEffect(() => {
     const seen = overview.value;
     const name = session.value?.task ?? "loopty";
-    const factor = seen?.gain.factor;
+    const factor = seen?.gain.best?.over_baseline?.is_confirmed === false ? null : seen?.gain.factor;
     document.title = seen
       ? `${name}: ${factor ? `${times(factor)}, ` : ""}${connection.value === "live" ? stateWords().word : "disconnected"}`
       : name;

@@ -28,7 +28,7 @@ export const shownRun = signal<number | null>(null);
 
 export const canAct = computed(() => connection.value === "live");
 
-const OVER = new Set(["stopped", "lost", "idle", "empty"]);
+const OVER = new Set(["stopped", "interrupted", "by hand", "not started", "empty"]);
 
 /** Whether a process drives the run: only then is there something to pause or to stop. */
 export const isDriven = computed(() => overview.value !== null && !OVER.has(overview.value.state));

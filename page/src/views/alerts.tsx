@@ -13,7 +13,7 @@ import { nodeName } from "../text/ids";
 import { age } from "../text/numbers";
 
 const WORDS: Record<AlertRow["kind"], string> = {
-  lost: "Lost.",
+  lost: "Interrupted.",
   stalled: "Stalled.",
   held: "A result waits for you.",
   benched: "An agent stalled.",
@@ -21,6 +21,7 @@ const WORDS: Record<AlertRow["kind"], string> = {
   baseline: "The baseline has a problem.",
   paused: "Paused.",
   awaited: "Waiting for a model.",
+  audit: "Audit.",
   tampered: "The record was changed by hand.",
 };
 

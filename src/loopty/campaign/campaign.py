@@ -118,19 +118,22 @@ class Campaign(CampaignReader):
         on_step: Callable[[str], None] = lambda _: None,
         listen: str = "",
         hosts: Sequence[str] = (),
+        start_from: str = "",
     ) -> OptimizeSession:
         """Wire the loop, ready to run: for callers that show progress or stop it themselves.
 
         `on_step` is called with what it does next. With `listen`, trials run on workers that join there; with
-        `hosts`, on workers that are started there.
+        `hosts`, on workers that are started there. A new run measures `start_from` first: `best` of the run
+        before, a node, or only the `baseline`.
         """
         from loopty.campaign.optimize import start_session, with_workers
 
-        return start_session(with_workers(self.context, listen, hosts), new_run, unsafe, on_step)
+        context = with_workers(self.context, listen, hosts)
+        return start_session(context, new_run, unsafe, on_step, start_from=start_from)
 
-    def optimize(self, new_run: bool = False, unsafe: bool = False) -> Finish:
+    def optimize(self, new_run: bool = False, unsafe: bool = False, start_from: str = "") -> Finish:
         """Run experiments until the budget is spent; calling it again resumes."""
-        session = self.start_session(new_run, unsafe)
+        session = self.start_session(new_run, unsafe, start_from=start_from)
         for warning in session.warnings:
             self._say(warning)
         finish = session.run_to_end()

@@ -202,10 +202,12 @@ def start_session(
     unsafe: bool,
     on_step: Callable[[str], None] = lambda _: None,
     run: int | None = None,
+    start_from: str = "",
 ) -> OptimizeSession:
     """Enter the run and wire the loop with the proposer, the control and the pruner that the task names.
 
-    `on_step` is called with what it does next; `run` is one that was entered already.
+    `on_step` is called with what it does next; `run` is one that was entered already. `start_from` is what a new
+    run measures first (`enter_run`).
     """
     task = context.task
     commits = version_commits(context.repository, task)
@@ -214,7 +216,7 @@ def start_session(
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
     if run is None:
-        run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe))
+        run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe), start_from)
     context.files.hold_newest(run, context.history)
     conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:

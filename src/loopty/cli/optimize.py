@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 @click.command("optimize")
 @click.option("--new-run", is_flag=True, help="Start a new run, from your files as they are now.")
+@click.option(
+    "--from",
+    "start_from",
+    default="",
+    metavar="best|NODE|baseline",
+    help="What a new run measures first. Default: best of the run before; baseline with --new-run.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty worker`.")
@@ -45,6 +52,7 @@ if TYPE_CHECKING:
 @unsafe_option
 def optimize_verb(
     new_run: bool,
+    start_from: str,
     quiet: bool,
     as_json: bool,
     listen: str | None,
@@ -67,7 +75,7 @@ def optimize_verb(
     campaign = here_with_trust(trust, talk)
     try:
         on_step = (lambda _: None) if quiet else line.show
-        session = campaign.start_session(new_run, unsafe, on_step, listen or "", hosts)
+        session = campaign.start_session(new_run, unsafe, on_step, listen or "", hosts, start_from)
     finally:
         line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):

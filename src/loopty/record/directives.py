@@ -132,9 +132,11 @@ class AuditConcluded(Event):
 
     run: int
     refuted: tuple[NodeId, ...]
-    """Nodes that gain more in the search than an earlier one, and less on the split."""
+    """Nodes whose gain in the search is none on the split, or less there than that of an earlier one."""
     text: str
-    """Since when gains do not carry over, as a sentence; empty while they do."""
+    """Which gains do not carry over, as a sentence; empty while all do."""
+    steers: bool = False
+    """Whether later changes are judged against the newest node that still holds."""
 
 
 class AuditAnchors(RunPart):
@@ -142,12 +144,13 @@ class AuditAnchors(RunPart):
 
     refuted: tuple[NodeId, ...] = ()
     text: str = ""
+    steers: bool = False
     has_new_audit: bool = False
     """Whether an audit ended after it: the process that made it was killed before it could conclude."""
 
 
 def _conclude(state: FoldState, event: AuditConcluded, _at: float) -> None:
-    state.put_run(state.runs[event.run].with_part(AuditAnchors(event.refuted, event.text)))
+    state.put_run(state.runs[event.run].with_part(AuditAnchors(event.refuted, event.text, event.steers)))
 
 
 def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
@@ -157,6 +160,11 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
 
 
 AUDIT_ANCHORS = Family((AuditConcluded,), {AuditConcluded: _conclude, TrialEnded: _end})
+
+
+def refuted_top(run: Run, node: NodeId) -> NodeId | None:
+    """Return the node at or above this one whose gain did not carry over in an audit, or None."""
+    return next((top for top in AuditAnchors.of(run).refuted if node.is_within(top)), None)
 
 
 def excluded_tops(run: Run, audits: bool) -> tuple[NodeId, ...]:
@@ -172,9 +180,8 @@ def exclusion(history: FoldState, node: NodeId, audits: bool) -> str:
     for top in Directive.of(run).not_below:
         if node.is_within(top):
             return f"the directive says: nothing at or below {history.name(top)}"
-    for top in AuditAnchors.of(run).refuted if audits else ():
-        if node.is_within(top):
-            return f"an audit found that the gain of {history.name(top)} does not carry over"
+    if audits and (refuted := refuted_top(run, node)):
+        return f"an audit found that the gain of {history.name(refuted)} does not carry over"
     withdrawn = history[node].withdrawn
     return (
         f"{history.name(node)} was taken back by hand: {withdrawn.why}" if withdrawn and withdrawn.by_hand else ""

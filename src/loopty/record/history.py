@@ -96,13 +96,14 @@ FAMILIES = (
     COHORTS,
     # before verdicts: it looks at the verdict that changes
     AGENT_ACCOUNTS,
+    # before verdicts: they elect among the nodes that audits left; before trials: it looks at the one that ends
+    AUDIT_ANCHORS,
     VERDICTS,
     RUNGS,
-    # these four before trials: they look at the trial that ends
+    # these three before trials: they look at the trial that ends
     REVIEWS,
     TUNINGS,
     CONFIRMATIONS,
-    AUDIT_ANCHORS,
     TRIALS,
     NODE_GATES,
     DIRECTIVES,

@@ -11,6 +11,7 @@ from loopty.domain.objective import score_metric
 from loopty.domain.trial import SEARCH_POOLS, Effect, Ending, Pool, Verdict
 from loopty.kit.records import Record, field, replace
 from loopty.record import node_record
+from loopty.record.directives import AuditAnchors, AuditConcluded, refuted_top
 from loopty.record.fold import Event, Family, FoldState
 from loopty.record.node_record import Node, Pairing, Review, Withdrawal
 from loopty.record.run_record import PoolPart, Run, RunPart
@@ -146,7 +147,7 @@ def _judge_node(state: FoldState, event: NodeJudged, _at: float) -> None:
                 steady_keeps=0,
                 expected_false=incumbents.expected_false + is_new * event.effect.error_rate,
             )
-        if event.verdict is Verdict.KEPT:
+        if event.verdict is Verdict.KEPT and _carries_over(run, node.id):
             by_fingerprint = {**incumbents.by_fingerprint, fingerprint: node.id}
             gained = score_gain(state, node, event.against) if event.against else None
             largest = max(incumbents.largest_gain, gained.amount if gained else 0.0)
@@ -168,7 +169,7 @@ def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> 
 
     def successor(fingerprint: str) -> NodeId:
         node = state[lost].against
-        while node and not _may_hold(state[node], fingerprint):
+        while node and not (_may_hold(state[node], fingerprint) and _carries_over(run, node)):
             node = state[node].against
         return node or run.root
 
@@ -185,6 +186,21 @@ def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> 
 def _may_hold(node: Node, fingerprint: str) -> bool:
     """Say whether the node can be the incumbent: it is still kept, and has a result there to compare with."""
     return node.verdict is Verdict.KEPT and node.result(fingerprint) is not None
+
+
+def _carries_over(run: Run, node: NodeId) -> bool:
+    """Say whether the node can be the one to beat, for all that audits found."""
+    return not (AuditAnchors.of(run).steers and refuted_top(run, node))
+
+
+def _conclude_audits(state: FoldState, event: AuditConcluded, _at: float) -> None:
+    """Put the newest node that still holds in the place of one that an audit refuted."""
+    run = state.runs[event.run]
+    incumbents = Incumbents.of(run, Pool.ATTEMPT)
+    for node in filter(None, (incumbents.best, *incumbents.by_fingerprint.values())):
+        if not _carries_over(run, node):
+            incumbents = _elect(state, run, incumbents, node)
+    state.put_run(run.with_pool_part(Pool.ATTEMPT, incumbents))
 
 
 def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
@@ -257,6 +273,7 @@ VERDICTS = Family(
         VerdictWithdrawn: _withdraw,
         NodeReopened: _reopen,
         NodeRestored: _restore,
+        AuditConcluded: _conclude_audits,
         RunRebaselined: _rebaseline,
         CohortOpened: _rebaseline,
     },

@@ -43,8 +43,13 @@ def conclude_audits(context: CampaignContext, run: int) -> None:
     if not known.has_new_audit:
         return
 
-    events = (recorded for recorded in context.ledger.read() if recorded.number <= history.number)
-    found = audit_conclusion(run, [row for row in audits(history, events) if row.node.run == run])
+    events = _events_until(history, context.ledger)
+    if context.task.audit == Audit():  # taken out of the task since
+        rows = [row for row in audits(history, events) if row.node.run == run]
+    else:
+        split = _held_out_split(context.task, context.repository, context.state, history, run)
+        rows = _rows(history, events, split, run)
+    found = audit_conclusion(run, rows, context.task.anchors.audits)
     context.recorder.record(lambda _: [found])
     if found.text and found.text != known.text:
         context.say(found.text)

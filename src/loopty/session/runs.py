@@ -25,7 +25,10 @@ from loopty.record.run_record import Run
 from loopty.record.search_summary import FrozenPool
 from loopty.record.sessions import RunStarted
 from loopty.record.verdicts import has_failed
+from loopty.session import lookup
+from loopty.session.carry import add_candidate, prepare_candidate
 from loopty.session.context import CampaignContext
+from loopty.session.criteria_changes import change_text, changed_names
 from loopty.workspaces.node_refs import NodeRefs
 
 BASELINE = "baseline"
@@ -75,10 +78,14 @@ def start_run(
     ]
 
 
-def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], None] = lambda: None) -> int:
+def enter_run(
+    context: CampaignContext, new: bool = False, refuse: Callable[[], None] = lambda: None, start_from: str = ""
+) -> int:
     """Return the number of the run to work on: the newest, or a new one when wanted or the criteria changed.
 
-    `refuse` raises what makes a start impossible: before a new run is recorded for it.
+    `refuse` raises what makes a start impossible: before a new run is recorded for it. `start_from` names what a
+    new run measures first: `best` of the run before, a node, or nothing but the `baseline`. By default it is the
+    best, if the criteria changed.
     """
     context.require_trust()
     task, say, latest = context.task, context.say, _newest_search(context.history)
@@ -86,6 +93,8 @@ def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], 
     benchmark, data = context.files.benchmark.digest(base.commit), context.data_digest()
     criteria = task.criteria(benchmark, data)
     if latest is not None and not new and latest.criteria_parts == criteria:
+        if start_from:
+            raise Misuse(f"run {latest.number} continues: --from is for a new one, add --new-run")
         changes = context.repository.changes(context.history[latest.root].commit, base.commit)
         if any(change.path != TASK_FILE for change in changes):
             say(
@@ -94,7 +103,11 @@ def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], 
             )
         return latest.number
     refuse()
-    why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
+    change = (
+        change_text(latest.criteria_parts, criteria, changed_names(context, latest, base.commit)) if latest else ""
+    )
+    why = "the first run" if latest is None else "asked for" if new else change
+    carried = prepare_candidate(context, latest, base.commit, start_from or (lookup.BASELINE if new else ""))
     highest, files = _highest_run_with_refs(context.repository), context.files.with_declarations(base)
 
     def decide(history: History) -> list[Event]:
@@ -107,16 +120,15 @@ def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], 
     context.recorder.record(decide)
     run = max(context.history.runs)
     if latest is not None and not new:
-        say(
-            f"{_change_text(latest.criteria_parts, criteria)}: results are not comparable with run "
-            f"{latest.number}, so this is run {run} with a new baseline"
-        )
+        say(f"{change}: results are not comparable with run {latest.number}, so this is run {run}")
     if task.access.write and not context.files.benchmark.has_any(base.commit):
         say(
             "warning: no file is known to belong to the benchmark, so proposals may change it: "
             "name its files under benchmark.files"
         )
     context.files.publish(context.history[context.history.runs[run].root], None)
+    if carried:
+        add_candidate(context, run, carried)
     return run
 
 
@@ -126,7 +138,7 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
     criteria = context.task.criteria(run.benchmark, context.data_digest())
     if run.criteria_parts != criteria:
         raise Misuse(
-            f"{_change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
+            f"{change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
             "comparable: start a new run with `loopty optimize`"
         )
 
@@ -142,14 +154,6 @@ def _highest_run_with_refs(repository: Repository) -> int:
     found = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.refs.branches("loopty-*"))
     branches = [int(number[1]) for number in found if number]
     return max((*NodeRefs(repository).runs(), *branches), default=0)
-
-
-def _change_text(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Say which of the criteria changed."""
-    if not before:
-        return "the criteria were recorded by an older loopty"
-    parts = [name for name in after if before.get(name) != after[name]]
-    return f"the criteria have changed ({', '.join(parts)})"
 
 
 _SHORT = 10

@@ -158,6 +158,10 @@ class AuditRow(Record):
         return handle_name(self.handle)
 
     @property
+    def is_contaminated(self) -> bool:
+        return any(flag.kind is Suspicion.CONTAMINATION for flag in self.flags)
+
+    @property
     def gap(self) -> float | None:
         """Say how much larger the gain is in the search than on the held-out split."""
         if self.search_gain is None or self.held_out_gain is None:
@@ -342,21 +346,33 @@ def _other_split(row: AuditRow, earlier: Sequence[AuditRow]) -> Iterator[Flag]:
 _MOST_REFUTED = 32
 
 
-def audit_conclusion(run: int, rows: Sequence[AuditRow]) -> AuditConcluded:
+def audit_conclusion(run: int, rows: Sequence[AuditRow], steers: bool = False) -> AuditConcluded:
     """Conclude from a run's looks, oldest first, at the split that was looked at last."""
     compared = [row for row in rows if row.split == rows[-1].split and _has_gains(row)]
-    if not compared:
-        return AuditConcluded(run, (), "")
-    anchor = max(compared, key=lambda row: row.held_out_gain or 0.0)
-    # A later node that gains more in the search and less on the split only fits the data of the search.
-    later = compared[compared.index(anchor) + 1 :]
-    worse = [row for row in later if _is_refuted(row, anchor) and not anchor.node.is_within(row.node)]
-    refuted = tuple(dict.fromkeys(row.node for row in worse))[-_MOST_REFUTED:]
-    return AuditConcluded(run, refuted, _text(compared[-1], anchor, worse))
+    # What saw the split says nothing about others: it is refuted or not, but compared with none.
+    holding = [row for row in compared if not row.is_contaminated and (row.held_out_gain or 0.0) > 0]
+    anchor = max(holding, key=lambda row: row.held_out_gain or 0.0, default=None)
+    newest = {row.node: row for row in compared}.values()
+    worse = [row for row in newest if _shows_no_gain(row) and not any(_is_above(row, other) for other in holding)]
+    if anchor:
+        # A later node that gains more in the search and less on the split only fits the data of the search.
+        later = compared[compared.index(anchor) + 1 :]
+        worse += [row for row in later if _is_refuted(row, anchor) and not _is_above(row, anchor)]
+    refuted = {row.node: row.name for row in worse}
+    return AuditConcluded(run, tuple(refuted)[-_MOST_REFUTED:], _text(tuple(refuted.values()), steers), steers)
+
+
+def _is_above(row: AuditRow, other: AuditRow) -> bool:
+    return other.node.is_within(row.node)
 
 
 def _has_gains(row: AuditRow) -> bool:
     return row.search_gain is not None and row.held_out_gain is not None
+
+
+def _shows_no_gain(row: AuditRow) -> bool:
+    """Say whether the baseline does as well on the split as a node that beats it in the search."""
+    return (row.search_gain or 0.0) > 0 >= (row.held_out_gain or 0.0)
 
 
 def _is_refuted(row: AuditRow, anchor: AuditRow) -> bool:
@@ -364,16 +380,12 @@ def _is_refuted(row: AuditRow, anchor: AuditRow) -> bool:
     return gains[0] > (anchored.search_gain or 0.0) and gains[1] < (anchored.held_out_gain or 0.0)
 
 
-def _text(newest: AuditRow, anchor: AuditRow, worse: Sequence[AuditRow]) -> str:
-    if (anchor.held_out_gain or 0.0) <= 0:
-        is_gain = (newest.search_gain or 0.0) > 0
-        return f"no gain carries over to the held-out split, nor does that of {newest.name}" if is_gain else ""
-    if newest not in worse:
+def _text(names: Sequence[str], steers: bool) -> str:
+    if not names:
         return ""
-    return (
-        f"gains stopped carrying over to the held-out split after {anchor.name}: {newest.name} gains more in the "
-        "search, and less there"
-    )
+    gains = "the gain of {} does" if len(names) == 1 else "the gains of {} do"
+    found = f"{gains.format(', '.join(names))} not carry over to the held-out split"
+    return f"{found}: no change starts there or is judged against it" if steers else found
 
 
 _HEAD = ("look", "node", "when", "search", "gain", "held out", "gain", "survives")

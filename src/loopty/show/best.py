@@ -217,7 +217,7 @@ def _remark(row: LeaderboardRow) -> str:
         if row.over_baseline.is_refuted:
             return "not by the clock"
         return "also by the clock" if row.over_baseline.by_clock.is_certain else "not certain by the clock"
-    return "unconfirmed" if is_claimed and row.over_baseline and row.over_baseline.is_confirmed is False else ""
+    return "not confirmed" if is_claimed and row.over_baseline and row.over_baseline.is_confirmed is False else ""
 
 
 def other_cohorts_text(

@@ -107,7 +107,7 @@ def _result(status: RunStatus) -> str:
             return f"nothing was tried, because a model was unavailable; {baseline} is measured"
         return f"the search found nothing better than {baseline}"
     name, score = node_name(status.best.node, status.best.handle), scores.score(status.best.score)
-    return f"best {name}: {status.metric} {score}, {scores.change_words(status.best.over_baseline, baseline)}"
+    return f"best {name}: {scores.change_words(status.best.over_baseline, baseline)}; {status.metric} {score}"
 
 
 def params_text(params: Mapping[str, Value]) -> str:

@@ -172,7 +172,7 @@ def _best(status: RunStatus) -> FrameLine:
         return FrameLine(f"nothing better than {baseline} yet")
     name, score = node_name(status.best.node, status.best.handle), text.score(status.best.score)
     change = text.change_words(status.best.over_baseline, baseline)
-    return FrameLine(f"best {name}: {status.metric} {score}, {change}", "best")
+    return FrameLine(f"best {name}: {change}; {status.metric} {score}", "best")
 
 
 def _times(status: RunStatus, throughput: Throughput) -> Iterator[str]:

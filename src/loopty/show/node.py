@@ -12,6 +12,7 @@ from loopty.domain.objective import WEIGHTED_SUM, Direction, Metric, is_weighted
 from loopty.domain.space import Value
 from loopty.domain.trial import Effect, Outcome, Pool
 from loopty.kit.records import Record
+from loopty.record.directives import AuditAnchors, exclusion
 from loopty.record.history import History
 from loopty.record.node_record import RECENT_SAMPLES, Node
 from loopty.record.nodes import NodeGates
@@ -99,6 +100,8 @@ class NodeDetail(Record):
     other_results: tuple[OtherResult, ...]
     merged: tuple[str, ...]
     """The names of its further parents."""
+    set_aside: str
+    """Why no change starts from it: an audit, the directive or a person said so; empty if one may."""
     against_handle: int
     """The handle of the incumbent that the node was compared with; 0 where there was none."""
 
@@ -121,6 +124,7 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Node
         other_machine=_other_machine(run, record),
         other_results=tuple(_other_results(history, run, record)),
         merged=tuple(map(history.name, record.merged)),
+        set_aside=exclusion(history, node, AuditAnchors.of(run).steers),
         against_handle=history.handle(record.against) if record.against else 0,
     )
 
@@ -227,6 +231,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         yield Fact("because", reason)
     if node.withdrawn and node.withdrawn.verdict:
         yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
+    if detail.set_aside:
+        yield Fact("set aside", detail.set_aside, "warn")
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, _incumbent(detail)))
     if change := _change_in_fresh_pairs(detail):

@@ -36,6 +36,7 @@ from loopty.show.comparisons import (
 )
 from loopty.show.running import (
     ClusterRow,
+    PhaseName,
     PoolCount,
     Remaining,
     RunningTrialRow,
@@ -229,6 +230,21 @@ class RunStatus(Record):
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
+
+    @property
+    def word(self) -> str:
+        """Say in one or two words what the run does: the same ones in a terminal and on the page."""
+        if self.state is RunState.LOST:
+            return "interrupted"
+        if self.state is RunState.STOPPED:
+            return "stopped"
+        if self.is_paused:
+            return "paused"
+        if self.state is RunState.IDLE:
+            return "by hand" if self.baseline or self.best else "not started"
+        if self.phase:
+            return "confirming" if self.phase.name is PhaseName.CONFIRMATION else "measuring baseline"
+        return "running"
 
     @property
     def work_seconds(self) -> float:

@@ -82,7 +82,7 @@ class ScoreText(Record):
             return f"no better than {than}"
         words = f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
         if change.is_confirmed is False:
-            return f"{words} (unconfirmed)"
+            return f"{words} (not confirmed)"
         return f"{words} ({self.interval(change)})" if change.is_confirmed else words
 
     def _counted_words(self, change: ScoreChange, clock: ScoreChange, than: str) -> str:

@@ -162,19 +162,17 @@ def integrity_text(status: RunStatus) -> str:
 
 
 def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
-    state = {
-        RunState.RUNNING: f"running ({owner_text(status.driver)})",
-        RunState.LOST: f"interrupted: {owner_text(status.driver)} died; `loopty optimize` resumes it",
-        RunState.STOPPED: "stopped",
-        RunState.IDLE: "made by hand"
-        if status.best or status.baseline
-        else "not started by `loopty optimize` yet",
-    }[status.state]
+    state = status.word
+    if status.state is RunState.RUNNING:
+        state += f" ({owner_text(status.driver)})"
+    elif status.state is RunState.LOST:
+        state += f": {owner_text(status.driver)} died; `loopty optimize` resumes it"
     if status.awaited:
         state = f"{state}: {awaited_text(status.awaited)}"
     if status.is_paused:
         why = f": {printable_line(status.pause_reason)}" if status.pause_reason else ""
-        state = f"paused{why}; continue with `loopty resume` ({state})"
+        more = "" if state == "paused" else f" ({state.removeprefix('paused ').strip('()')})"
+        state = f"paused{why}; continue with `loopty resume`{more}"
     style = {RunState.RUNNING: "good", RunState.LOST: "warn"}.get(status.state, "")
     head = f"run {status.run}"
     return f"{terminal.paint(head, 'strong')}  {terminal.paint(cut(state, columns - len(head) - 2), style)}"
@@ -321,10 +319,8 @@ def next_steps(status: RunStatus) -> Iterator[Fact]:
 
 
 def _node_text(node: AgainstBaseline, metric: str, text: ScoreText, than: str = "the baseline") -> str:
-    words = f"{node_name(node.node, node.handle)}: {metric} {text.score(node.score)}"
-    if node.over_baseline is None:
-        return f"{words}, the baseline itself"
-    return f"{words}, {text.change_words(node.over_baseline, than)}"
+    gain = text.change_words(node.over_baseline, than) if node.over_baseline else "the baseline itself"
+    return f"{node_name(node.node, node.handle)}: {gain}; {metric} {text.score(node.score)}"
 
 
 def _text_alone(node: AgainstBaseline) -> ScoreText:

@@ -67,7 +67,9 @@ Paths are relative to the top of the repository, or to the folder of this file i
 matches within one folder, `**` any depth. Times are in seconds, sizes in MB.
 
 The benchmark's files are protected: no proposal may change them. If you change the benchmark, the objective or the
-limits, scores are no longer comparable, so a new run begins. A changed budget continues the run.
+limits, scores are no longer comparable, so a new run begins: `loopty optimize` says which file or key changed, and
+measures the best of the run before first if it still fits. `--from NODE` names another, `--from baseline` none.
+With `--new-run` nothing is carried over unless you name it. A changed budget continues the run.
 
 A trial has no network and sees none of your other files. Keys that reach outside (`network`, `devices`, `mounts`,
 `data`, …) need your permission once: see [trust](trust.md).

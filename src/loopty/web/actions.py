@@ -38,6 +38,7 @@ class Actions:
             "discard": (self._discard, self._plan_discard),
             "invalidate": (self._invalidate, self._plan_invalidate),
             "remeasure": (self._remeasure, self._plan_remeasure),
+            "replay": (self._replay, self._plan_replay),
             "restore": (self._restore, self._plan_restore),
             "accept": (self._accept, self._plan_accept),
             "apply": (self._apply, self._plan_apply),
@@ -182,11 +183,21 @@ class Actions:
         return words, ["apply", self._name(body), *named]
 
     def _remeasure(self, body: Body) -> str:
-        """Remeasure in another process: its trials run for a while."""
+        self._measure(self._plan_remeasure(body)[1])
+        return "It is measured now, beside the present best."
+
+    def _replay(self, body: Body) -> str:
+        self._measure(self._plan_replay(body)[1])
+        return "It is measured now; what it gives is shown under its checks."
+
+    def _plan_replay(self, body: Body) -> tuple[str, list[str]]:
+        return "It is measured once more, from nothing. Its verdict stays.", ["replay", self._name(body)]
+
+    def _measure(self, command: list[str]) -> None:
+        """Measure in another process: its trials run for a while."""
         self._processes = [each for each in self._processes if each.poll() is None]
         if self._processes:
-            raise Misuse("a remeasurement runs already: wait for its end")
-        _, command = self._plan_remeasure(body)
+            raise Misuse("a measurement runs already: wait for its end")
         self._processes.append(
             subprocess.Popen(
                 [sys.executable, "-m", "loopty", *command],
@@ -197,7 +208,6 @@ class Actions:
                 start_new_session=True,
             )
         )
-        return "It is measured now, beside the present best."
 
     def _plan_remeasure(self, body: Body) -> tuple[str, list[str]]:
         node = [self._name(body)] if body.get("node") else []

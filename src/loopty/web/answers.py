@@ -7,12 +7,13 @@ from typing import Any
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
 from loopty.record.history import History
+from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.search_summary import FrozenPool
-from loopty.record.sessions import Session
 from loopty.record.verdicts import Incumbents
+from loopty.show.figures import value_text
 from loopty.show.run_status import RunState, RunStatus
-from loopty.show.running import PhaseName
+from loopty.show.tree_rows import param_changes
 
 LONGEST_SUMMARY = 300
 _LONGEST_ID = 60
@@ -23,7 +24,16 @@ def node_name(history: History, node: NodeId | str | None) -> dict[str, Any] | N
     if not node:
         return None
     found = history[NodeId(node)]
-    return {"id": found.id, "handle": found.handle, "summary": found.summary[:LONGEST_SUMMARY]}
+    return {"id": found.id, "handle": found.handle, "summary": change_name(history, found)}
+
+
+def change_name(history: History, node: Node) -> str:
+    """Name a change: by its summary, else by the parameters or files that it changes, else by its operator."""
+    if node.summary or node.id.parent is None:
+        return node.summary[:LONGEST_SUMMARY]
+    params = param_changes(node, history[node.id.parent])
+    changed = [f"{name} = {value_text(node.params[name])}" for name in params] or [*node.edits, node.operator][:3]
+    return ", ".join(changed)[:LONGEST_SUMMARY]
 
 
 def short_id(node: str, handle: int) -> str:
@@ -43,21 +53,6 @@ def node_names(history: History, nodes: Any) -> list[dict[str, Any]]:
 def brief_number(value: float | None) -> float | None:
     """Round the number to nine digits: charts show no more, and long lists stay small."""
     return None if value is None else float(f"{value:.9g}")
-
-
-def state_word(status: RunStatus, session: Session) -> str:
-    """Say what the run does, in one word or two."""
-    if status.state is RunState.RUNNING:
-        if status.is_paused:
-            return "paused"
-        if status.phase:
-            return "confirming" if status.phase.name is PhaseName.CONFIRMATION else "measuring baseline"
-        return "running"
-    return (
-        "paused"
-        if status.is_paused and status.state is RunState.IDLE and not session.ended
-        else status.state.value
-    )
 
 
 def slots_answer(status: RunStatus, width: int | None) -> dict[str, int]:

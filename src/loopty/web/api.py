@@ -22,14 +22,13 @@ from loopty.domain.task import Audit, Task
 from loopty.domain.trial import Pool
 from loopty.kit.records import Record, as_dict
 from loopty.record.nodes import NodeCount
-from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
 from loopty.session.queries import task_of_run, task_or_none
 from loopty.session.reader import CampaignReader
 from loopty.show.audits import AuditRow
 from loopty.version import __version__
 from loopty.web import agents, charts, comparison, node_files, tree
-from loopty.web.answers import slots_answer, state_word
+from loopty.web.answers import slots_answer
 from loopty.web.charts import chart_points
 from loopty.web.node import node_answer
 from loopty.web.node_files import running_rows
@@ -135,7 +134,7 @@ class DashboardApi:
             history = self.feed.history
             newest = max(history.runs)
             for number, run in sorted(history.runs.items())[-100:]:
-                state = "stopped" if number != newest else state_word(self._status(number), Session.of(run))
+                state = "stopped" if number != newest else self._status(number).word
                 nodes = NodeCount.of(run).nodes
                 runs.append(
                     {"run": number, "started_at": run.started_at, "state": state, "nodes": nodes, "why": run.why}

@@ -12,7 +12,6 @@ from loopty.domain.trial import Pool
 from loopty.record.calls import Spend
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.record.sessions import Session
 from loopty.record.trials import Cohorts
 from loopty.session.reader import CampaignReader
 from loopty.show.comparisons import (
@@ -25,7 +24,7 @@ from loopty.show.comparisons import (
     sigma,
 )
 from loopty.show.tally import uplift_from_gains
-from loopty.web.answers import node_name, state_word
+from loopty.web.answers import change_name, node_name
 from loopty.web.charts import metric_answer
 from loopty.web.columns import HELD, MARKS, OPEN, POOLS
 from loopty.web.node_files import param_differences, patch_answer, patch_between
@@ -83,7 +82,7 @@ def _side(feed: RecordFeed, history: History, node: Node) -> dict[str, Any]:
     return {
         "id": node.id,
         "handle": node.handle,
-        "summary": node.summary,
+        "summary": change_name(history, node),
         "run": node.id.run,
         "score": result.outcome.metrics.get(metric.name) if result else None,
         "half": 2 * noise / max(len(values), 1) ** 0.5 if noise else None,
@@ -214,7 +213,7 @@ def _run_side(feed: RecordFeed, reader: CampaignReader, number: int) -> dict[str
     hours = status.work_seconds / 3600
     return {
         "run": number,
-        "state": state_word(status, Session.of(run)),
+        "state": status.word,
         "why": run.why,
         "started_at": run.started_at,
         "elapsed_seconds": status.elapsed_seconds,

@@ -19,7 +19,7 @@ from loopty.session.reader import CampaignReader
 from loopty.show.audits import AuditRow
 from loopty.show.comparisons import machine_description, score_change
 from loopty.show.node import NodeDetail
-from loopty.web.answers import combination_answer, node_name, node_names
+from loopty.web.answers import change_name, combination_answer, node_name, node_names
 from loopty.web.columns import MARKS
 from loopty.web.node_files import log_names, trace_names
 from loopty.web.record import CallFold, RunFold
@@ -41,9 +41,13 @@ def node_answer(
         "run": node.run,
         "mark": MARKS[fold.columns.marks[found.order - 1]],
         "against": node_name(history, found.against),
+        "summary": change_name(history, found),
         "changed_params": detail.changed_params,
+        "edited": found.tree != history[run.root].tree,
+        "replays": _replays(history, fold, found),
         "combines": combination_answer(history, FrozenPool.of(run)) if found.id.parent is None else None,
         "is_best": detail.is_best,
+        "set_aside": detail.set_aside,
         "explanation": explanation.cause.sentence if explanation and explanation.cause else "",
         "metrics": _metrics(history, detail),
         "over_parent": detail.over_parent,
@@ -92,6 +96,14 @@ def _relatives(history: History, fold: RunFold, found: Node) -> dict[str, Any]:
     }
 
 
+def _replays(history: History, fold: RunFold, node: Node) -> list[dict[str, Any]]:
+    """List what the node gave when it was measured again; no score where it gave none."""
+    metrics = history.metrics(node)
+    name = score_metric(metrics).name if metrics else ""
+    found = fold.replays.get(node.id, [])
+    return [{"at": at, "ending": end.ending, "score": end.metrics.get(name)} for at, end in found]
+
+
 def node_actions(node: Node) -> list[str]:
     """List the actions that make sense for a node now."""
     if node.id.parent is None:
@@ -108,6 +120,8 @@ def node_actions(node: Node) -> list[str]:
     if node.reopened_for and node.verdict is None:
         actions.append("remeasure")
     if node.outcome and node.outcome.is_finished and not node.files_removed:
+        if node.verdict in (Verdict.DISCARDED, Verdict.INCONCLUSIVE):
+            actions.append("replay")
         actions.append("apply")
     return actions
 
@@ -132,6 +146,9 @@ def _metrics(history: History, detail: NodeDetail) -> list[dict[str, Any]]:
             score_change(metric.value, other, direction, metric.noise) if other is not None and direction else None
             for other in others
         ]
+        # The pairs of the most important metric say more than two scores of different times.
+        if detail.over_parent and counting and metric.name == score_metric(history.metrics(node)).name:
+            changes[0] = detail.over_parent.change
         rows.append(
             {
                 **asdict(metric),

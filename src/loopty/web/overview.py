@@ -8,31 +8,32 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from loopty.domain.counting import CLOCK_METRIC
 from loopty.domain.ids import NodeId
 from loopty.domain.task import Audit, Task
 from loopty.domain.trial import SEARCH_POOLS, Ending
 from loopty.record.calls import Spend
-from loopty.record.directives import Directive
+from loopty.record.directives import AuditAnchors, Directive, refuted_top
 from loopty.record.history import History
-from loopty.record.sessions import LIMITS, Session, pools_in_force
+from loopty.record.node_record import Node
+from loopty.record.sessions import LIMITS, pools_in_force
 from loopty.record.trials import TrialCounts
 from loopty.record.workers import Workers
 from loopty.show.audits import AuditRow
-from loopty.show.comparisons import run_metric
+from loopty.show.comparisons import over_parent, run_metric
 from loopty.show.goodput import TrialCost, goodput_of
 from loopty.show.run_status import RunState, RunStatus
+from loopty.show.score_text import ScoreText
 from loopty.show.tally import Uplift
 from loopty.web import run_checks
 from loopty.web.answers import (
-    LONGEST_SUMMARY,
     brief_number,
+    change_name,
     combination_answer,
     combining_runs,
     direction_factor,
-    percent_of,
     short_name,
     slots_answer,
-    state_word,
     version_lead_answer,
 )
 from loopty.web.charts import metric_answer
@@ -82,7 +83,7 @@ class Overview:
             "run": run.number,
             "event": self.fold.number,
             "now": self.now,
-            "state": state_word(status, Session.of(run)),
+            "state": status.word,
             "reason": status.reason,
             "task": name,
             "metric": metric_answer(self.history, self.fold),
@@ -119,12 +120,13 @@ class Overview:
         places = self.kept[-_MOST_STEPS:]
         ids = self.columns.ids(self.history, places)
         sign, rows = self.metric.direction.sign, []
-        before: float | None = None
         for place in places:
             score = self.columns.score(place)
             if score is None or place not in ids:
                 continue
             node = self.history[ids[place]]
+            if AuditAnchors.of(self.run).steers and refuted_top(self.run, node.id):
+                continue
             low = high = None
             if node.effect and node.effect.metric == self.metric.name:
                 ends = [
@@ -133,23 +135,25 @@ class Overview:
                 ]
                 known = [end for end in ends if end is not None]
                 low, high = (min(known), max(known)) if len(known) == 2 else (None, None)
-            gain = None if before is None else percent_of(sign * (score - before), before)
+            above = over_parent(self.history, node)
             rows.append(
                 {
                     "order": place + 1,
                     "at": round(node.added_at, 2),
                     "cost": self.fold.calls.cost_at(node.added_at),
                     "handle": node.handle,
-                    "node": short_name({"id": node.id, "handle": node.handle, "summary": node.summary[:200]}),
+                    "node": self._name(node),
                     "score": score,
                     "low": brief_number(low),
                     "high": brief_number(high),
-                    "gain_percent": brief_number(gain),
+                    "gain_percent": brief_number(above.change.percent if above else None),
                     "operator": node.operator,
                 }
             )
-            before = score
         return rows
+
+    def _name(self, node: Node) -> dict[str, Any]:
+        return short_name({"id": node.id, "handle": node.handle, "summary": change_name(self.history, node)})
 
     def _control_steps(self) -> list[dict[str, Any]]:
         sign, best, rows = self.metric.direction.sign, -math.inf, []
@@ -163,18 +167,21 @@ class Overview:
     def _gain(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         status, sign = self.status, self.metric.direction.sign
         base = status.baseline
-        change = status.best.over_baseline if status.best else None
-        older = base.score if base else None
-        ends = (percent_of(change.low, older), percent_of(change.high, older)) if change else (None, None)
+        change = shown = status.best.over_baseline if status.best else None
+        if change and change.by_clock:  # where the count and the clock disagree, the clock is right
+            shown, sign = change.by_clock, CLOCK_METRIC.direction.sign
+        share = shown.percent / shown.amount if shown and shown.percent and shown.amount else 0.0
+        ends = [None if end is None else end * share for end in (shown.low, shown.high)] if share and shown else []
         before = steps[-2] if len(steps) > 1 else None
         return {
             "best": status.best,
             "baseline": base,
             "control": status.control,
             "before": {"node": before["node"]["id"], "score": before["score"]} if before else None,
-            "factor": direction_factor(change.percent, sign) if change else None,
-            "factor_low": direction_factor(ends[0], sign),
-            "factor_high": direction_factor(ends[1], sign),
+            "factor": direction_factor(shown.percent, sign) if shown else None,
+            "factor_low": direction_factor(ends[0], sign) if ends else None,
+            "factor_high": direction_factor(ends[1], sign) if ends else None,
+            "words": ScoreText.of_run(status).change_words(change, "the baseline") if change else "",
             "noise": status.noise,
         }
 
@@ -209,15 +216,11 @@ class Overview:
 
     def _ended(self, place: int) -> dict[str, Any]:
         node = self.history[NodeId(self.history.node_of_handle(self.columns.handles[place]))]
-        score, against = self.columns.score(place), None
-        if node.id.parent:
-            parent = self.columns.place_of(self.history, node.id.parent)
-            against = self.columns.score(parent) if parent is not None else None
-        gain = None if score is None or against is None else self.metric.direction.sign * (score - against)
+        score, above = self.columns.score(place), over_parent(self.history, node)
         return {
-            "node": short_name({"id": node.id, "handle": node.handle, "summary": node.summary[:LONGEST_SUMMARY]}),
+            "node": self._name(node),
             "mark": MARKS[self.columns.marks[place]],
-            "gain_percent": percent_of(gain, against),
+            "gain_percent": above.change.percent if above else None,
             "score": score,
             "operator": node.operator,
             "at": node.added_at,

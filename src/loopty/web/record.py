@@ -15,18 +15,19 @@ from msgspec import Struct
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL
+from loopty.domain.trial import Outcome, Pool
 from loopty.kit.records import Record, field
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.fold import Recorded
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.record.node_table import LONGEST_SUMMARY
 from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts, TrialEnded, TrialStarted
 from loopty.session.reader import CampaignReader
 from loopty.show.comparisons import run_metric
 from loopty.show.rated_nodes import rate_whole
+from loopty.web.answers import change_name
 from loopty.web.columns import KEPT, NodeColumns, counts_by_mark
 
 _DURATIONS = 999
@@ -150,7 +151,9 @@ class RunFold:
         """The event up to which calls are folded."""
         self.trial_lanes: deque[tuple[float, float, str]] = deque(maxlen=4_000)
         """When trials began and ended, with the operator of their node; newest last."""
-        self._started: dict[tuple[str, int], float] = {}
+        self._started: dict[tuple[str, int], tuple[float, Pool]] = {}
+        self.replays: dict[NodeId, list[tuple[float, Outcome]]] = {}
+        """What nodes gave when they were measured again, since this server began."""
         self.changes: deque[tuple[int, int]] = deque(maxlen=_MOST_CHANGES)
         """Which event changed which place; newest last."""
         self.basis = _basis(history, number)
@@ -186,16 +189,19 @@ class RunFold:
         place = self.columns.put(rate_whole(history, node, Cohorts.of(history.runs[self.run_number]).fingerprint))
         parent = history.handle(node.id.parent) if node.id.parent else 0
         seconds = node.outcome.seconds if node.outcome else 0.0
-        summary = node.summary[:LONGEST_SUMMARY]
+        summary = change_name(history, node)
         self.columns.put_label(place, parent, node.added_at, seconds, node.operator, summary)
         return place
 
     def _note_trial(self, history: History, recorded: Recorded) -> None:
         event = recorded.event
         if isinstance(event, TrialStarted) and event.node.run == self.run_number:
-            self._started[event.node, event.number] = recorded.at
+            self._started[event.node, event.number] = recorded.at, event.pool
         elif isinstance(event, TrialEnded) and event.node.run == self.run_number:
-            since = self._started.pop((event.node, event.number), recorded.at - event.outcome.seconds)
+            unseen = recorded.at - event.outcome.seconds, Pool.ATTEMPT
+            since, pool = self._started.pop((event.node, event.number), unseen)
+            if pool is Pool.REPLAY:
+                self.replays.setdefault(event.node, []).append((recorded.at, event.outcome))
             self.trial_lanes.append((since, recorded.at, history[event.node].operator))
 
     def changes_since(self, number: int) -> list[int] | None:

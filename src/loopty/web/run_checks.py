@@ -171,6 +171,8 @@ def _integrity(status: RunStatus) -> dict[str, str]:
         return _check("integrity", "fail", "not isolated", "set isolated = true")
     is_strong = best.integrity is Integrity.STRONG
     detail = f"integrity {best.integrity}" if best.integrity else ""
+    if best.edited and not is_strong:
+        return _check("integrity", "missing", "not known", detail)
     return _check("integrity", "pass", "isolated" if is_strong else "only parameters differ", detail)
 
 
@@ -218,6 +220,8 @@ def run_alerts(
             row["node"],
             row["at"],
         )
+    if status.audit:
+        add("audit", "warn", f"{status.audit[:300]}.", "")
     for agent in status.agents:
         if agent.benched_seconds:
             add("benched", "warn", f"{agent.name} is set aside for a while: {agent.bench_reason[:200]}", "")

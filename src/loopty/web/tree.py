@@ -11,7 +11,8 @@ from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
 from loopty.record.history import History
 from loopty.record.verdicts import Incumbents
-from loopty.show.comparisons import run_metric
+from loopty.show.comparisons import over_parent, run_metric
+from loopty.web.answers import change_name
 from loopty.web.columns import BRANCHES, HELD, MARKS, OPEN, VERSION, WITHOUT_SCORE
 from loopty.web.record import RunFold
 
@@ -50,7 +51,7 @@ def find_nodes(history: History, fold: RunFold, query: str, limit: int) -> dict[
                 "id": ids.get(place, ""),
                 "handle": columns.handles[place],
                 "run": fold.run_number,
-                "summary": columns.summaries[place],
+                "summary": columns.summaries[place] or change_name(history, history[NodeId(ids[place])]),
                 "mark": MARKS[columns.marks[place]],
                 "score": columns.score(place),
                 "operator": columns.operator(place),
@@ -222,21 +223,20 @@ def _row(tree: KeptTree, place: int, node: str, lane: int, folded: int, low: flo
         elif gain is not None:
             strip[min(max(int((gain - low) / (high - low) * BINS), 0), BINS - 1), mark] += 1
     found = history[history.node_of_handle(columns.handles[place])]
-    parent = tree._kept_parent(place)
-    above = node.rpartition(".")[0] or None
+    above = over_parent(history, found)
     return {
         "id": node,
         "handle": columns.handles[place],
-        "parent": above,
+        "parent": node.rpartition(".")[0] or None,
         "parents": [{"id": each, "handle": history.handle(each)} for each in found.merged],
         "lane": lane,
         "fold": folded,
-        "summary": columns.summaries[place],
+        "summary": change_name(history, found),
         "operator": columns.operator(place),
         "pool": found.pool.value,
         "at": columns.times[place],
         "score": columns.score(place),
-        "gain_percent": tree.gain_percent(place, parent),
+        "gain_percent": above.change.percent if above else None,
         "best": place == tree.best,
         "on_best_path": place in tree.best_path,
         "mark": MARKS[columns.marks[place]],
@@ -285,7 +285,7 @@ def _map_node(tree: KeptTree, place: int, node: str, hidden: int) -> dict[str, A
         "mark": MARKS[columns.marks[place]],
         "pool": found.pool.value,
         "score": columns.score(place),
-        "summary": columns.summaries[place],
+        "summary": change_name(tree.history, found),
         "on_best_path": place in tree.best_path,
         "kept_children": len(tree.kept_children[place]),
         "others": dict(others),

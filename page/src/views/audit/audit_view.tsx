@@ -25,7 +25,7 @@ function Held({ data }: { data: Audit }): JSX.Element | null {
             <MarkIcon mark="held" />
             <a class="grow" href={nodeLink(row.node.id)}>
               <b>
-                <Said text={row.node.summary || row.node.id} />
+                <Said text={row.node.summary} />
               </b>
               <span class="dim small block">
                 <span class="mono">{nodeName(row.node)}</span> {clock(row.at)} · <Said text={row.reason} />

@@ -1,7 +1,7 @@
 /** The right half of a node: the effect, the judge's pairs, the checks, where it stands in the tree. */
 
 import type { ComponentChildren, JSX } from "preact";
-import type { NodeName } from "../../api/names";
+import type { Change, Mark, NodeName } from "../../api/names";
 import type { NodeDetail, NodeMetric, Pairs } from "../../api/node";
 import { type Effects, Forest, percentEnds } from "../../charts/interval";
 import { Dumbbells, Sequence } from "../../charts/pairs";
@@ -21,9 +21,9 @@ import {
   plural,
   share,
   signed,
-  times,
   tokens,
 } from "../../text/numbers";
+import { gainFigure } from "../overview/gain";
 import { CombinationCard, TunedCard } from "../stages";
 
 function NodeLinks({ nodes }: { nodes: NodeName[] }): JSX.Element {
@@ -54,6 +54,15 @@ function effectRow(name: string, change: Parameters<typeof percentEnds>[0], isHe
   };
 }
 
+/** Marks of nodes whose score counts for nothing yet, or never. */
+const OPEN: ReadonlySet<Mark> = new Set(["held", "open", "rejected"]);
+
+function interval(change: Change): string {
+  const shown = change.by_clock ?? change;
+  const [low, high] = percentEnds(shown);
+  return shown.low === null || shown.percent === null ? "" : `, ${percent(low)} to ${percent(high)}`;
+}
+
 function EffectCard({ node }: { node: NodeDetail }): JSX.Element {
   const main = node.metrics.find((metric) => metric.counts) ?? node.metrics[0];
   const isHeld = node.mark === "held";
@@ -70,18 +79,16 @@ function EffectCard({ node }: { node: NodeDetail }): JSX.Element {
         </div>
       </Card>
     );
-  const factor =
-    main.baseline && main.value > 0 && main.baseline > 0
-      ? main.direction === "min"
-        ? main.baseline / main.value
-        : main.value / main.baseline
-      : null;
   const paired =
     node.effect && node.effect_percent !== null ? { ...node.effect, percent: node.effect_percent } : null;
-  const effect = effectRow("over its parent", paired ?? node.over_parent?.change ?? main.over_parent, isHeld);
-  const rows = [effect, node.is_best ? null : effectRow("over the best", main.over_best, isHeld)].filter(
-    (row): row is Effects => row !== null,
-  );
+  const isPairedWithParent = paired !== null && node.against?.id === node.parent?.id;
+  const overParent = isPairedWithParent ? paired : (node.over_parent?.change ?? main.over_parent);
+  const rows = [
+    effectRow("over its parent", overParent, isHeld),
+    node.against && !isPairedWithParent ? effectRow(`over ${nodeName(node.against)}`, paired, isHeld) : null,
+    node.is_best ? null : effectRow("over the best", main.over_best, isHeld),
+  ].filter((row): row is Effects => row !== null);
+  const gain = OPEN.has(node.mark) ? null : main.over_baseline;
   const rate = node.effect
     ? `${plural(node.effect.pairs, "pair")}, error rate ${share(node.effect.error_rate)}`
     : "";
@@ -89,10 +96,11 @@ function EffectCard({ node }: { node: NodeDetail }): JSX.Element {
     <Card title="Effect" more={rate}>
       <div class="in">
         <div class="row base">
-          <div class="figure">{number(main.value, places.value)}</div>
+          <div class="figure">{node.parent ? gainFigure(gain, null) : "baseline"}</div>
           <span class="mid">
-            {main.name}
-            {factor && node.parent ? `, ${times(factor)} the baseline` : ""}
+            {node.parent && gain?.is_confirmed !== false && gain ? `over the baseline${interval(gain)}; ` : ""}
+            {main.name} {number(main.value, places.value)}
+            {node.parent && main.baseline !== null ? ` from ${number(main.baseline, places.value)}` : ""}
           </span>
         </div>
         {rows.length > 0 && <Forest rows={rows} />}
@@ -199,7 +207,7 @@ function ChecksCard({ node }: { node: NodeDetail }): JSX.Element {
       "integrity",
       node.outcome.integrity === "strong" ? (
         "strong: isolated"
-      ) : node.edits.length ? (
+      ) : node.edited ? (
         <span key="w" class="ill">
           weak
           {node.outcome.unenforced.length > 0 && (
@@ -212,6 +220,8 @@ function ChecksCard({ node }: { node: NodeDetail }): JSX.Element {
         "weak; only parameters differ"
       ),
     ]);
+  for (const again of node.replays)
+    rows.push([`measured again, ${clock(again.at)}`, again.score === null ? again.ending : figure(again.score)]);
   for (const look of node.audit)
     rows.push([
       `held-out, ${clock(look.at)}`,
@@ -222,7 +232,7 @@ function ChecksCard({ node }: { node: NodeDetail }): JSX.Element {
   const failing =
     node.gates.some((gate) => gate.passed === false) ||
     node.review?.passed === false ||
-    (node.outcome?.integrity === "weak" && node.edits.length > 0);
+    (node.outcome?.integrity === "weak" && node.edited);
   return (
     <Card title="Checks" more={rows.length ? (failing ? "not all hold" : "all hold") : ""}>
       <div class="in">

@@ -52,6 +52,8 @@ const DECISIONS: ActionName[] = ["accept", "discard", "invalidate", "remeasure"]
 function Actions({ node }: { node: NodeDetail }): JSX.Element {
   // What a held node waits for stands in the bar below.
   const shown = node.actions.filter(isAction).filter((name) => node.mark !== "held" || !DECISIONS.includes(name));
+  const main = node.actions.includes("replay") ? "replay" : node.mark === "held" ? "" : "apply";
+  shown.sort((a, b) => Number(a === main) - Number(b === main));
   return (
     <div class="acts">
       <a class="btn" href={compareLink(node)}>
@@ -61,7 +63,7 @@ function Actions({ node }: { node: NodeDetail }): JSX.Element {
         <button
           key={name}
           type="button"
-          class={`btn ${name === "apply" && node.mark !== "held" ? "main" : ""}`}
+          class={`btn ${name === main ? "main" : ""}`}
           disabled={!canAct.value}
           onClick={() => ask(name, node)}
         >
@@ -119,7 +121,7 @@ export function NodeView(): JSX.Element {
         <b class="mono">{nodeName(node)}</b>
         <Pill mark={node.running && node.mark === "open" ? "open" : node.mark} />
         <h1 class="title">
-          <Said text={node.summary || (node.parent ? node.id : "The baseline")} />
+          <Said text={node.summary || "The baseline"} />
         </h1>
         {node.pool === "version" && <PastVersion />}
         {node.is_best && <span class="tag">best</span>}
@@ -127,6 +129,11 @@ export function NodeView(): JSX.Element {
       </div>
       <div class="node-why">
         <Said text={node.reason} />
+        {node.set_aside && (
+          <span class="ill">
+            Set aside: <Said text={node.set_aside} />
+          </span>
+        )}
         <span class="dim">
           {clock(node.added_at)} ·{" "}
           <Said

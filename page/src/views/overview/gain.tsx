@@ -1,17 +1,26 @@
 /** How much better, with its interval. */
 
 import type { JSX } from "preact";
+import type { Change } from "../../api/names";
 import type { Overview } from "../../api/overview";
 import { Ruler } from "../../charts/ruler";
 import { Said } from "../../parts/said";
 import { nodeLink } from "../../state/route";
 import { places } from "../../state/store";
-import { number, plural, times } from "../../text/numbers";
+import { figure, number, percent, plural, times } from "../../text/numbers";
 
-function heading(seen: Overview): string {
-  const isConfirmed = seen.gain.best?.over_baseline?.is_confirmed;
-  if (isConfirmed === false) return "Gain over the baseline, not confirmed yet";
-  return isConfirmed ? "Confirmed gain over the baseline" : "Gain over the baseline";
+function heading(change: Change | null): string {
+  if (change?.by_clock) return "Gain over the baseline, by the clock";
+  if (!change?.is_confirmed) return "Gain over the baseline";
+  return (change.low ?? 0) > 0 ? "Confirmed gain over the baseline" : "Gain over the baseline, not significant";
+}
+
+/** The gain where it is known how sure it is; a score is none. */
+export function gainFigure(change: Change | null, factor: number | null): string {
+  if (!change || change.is_confirmed === false) return "not confirmed";
+  const shown = change.by_clock ?? change;
+  if (factor !== null) return times(factor);
+  return shown.percent === null ? `${shown.amount > 0 ? "+" : ""}${figure(shown.amount)}` : percent(shown.percent);
 }
 
 function VersionLead({ seen }: { seen: Overview }): JSX.Element | null {
@@ -56,25 +65,21 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
         <VersionLead seen={seen} />
       </section>
     );
+  const change = gain.best.over_baseline;
   return (
     <section>
-      <div class="label">{heading(seen)}</div>
+      <div class="label">{heading(change)}</div>
       <div class="headline">
         <a class="big" href={nodeLink(gain.best.node)}>
-          {gain.factor === null ? number(gain.best.score, places.value) : times(gain.factor)}
+          {gainFigure(change, gain.factor)}
         </a>
         <div class="beside">
           <div>
-            <b>{number(gain.best.score, places.value)}</b> {metric.name} from {number(base.score, places.value)}
+            <Said text={gain.words} />
           </div>
           <div>
-            {gain.factor_low !== null && gain.factor_high !== null
-              ? `interval ${times(gain.factor_low)} to ${times(gain.factor_high)}`
-              : gain.best.over_baseline?.pairs
-                ? plural(gain.best.over_baseline.pairs, "pair")
-                : gain.best.over_baseline?.is_confirmed !== false
-                  ? "exact: results do not vary"
-                  : "no interval yet: not measured beside the baseline"}
+            {metric.name} {number(gain.best.score, places.value)} from {number(base.score, places.value)}
+            {change?.is_confirmed === null && !change.by_clock && "; exact: results do not vary"}
           </div>
         </div>
       </div>

@@ -91,7 +91,7 @@ export function NowCard({ seen }: { seen: Overview }): JSX.Element {
               <li key={row.node.id}>
                 <a href={nodeLink(row.node.id)}>
                   <MarkIcon mark={row.mark} />
-                  <Said class="clip" text={row.node.summary || row.node.id} />
+                  <Said class="clip" text={row.node.summary} />
                   <span class="dim nowrap">
                     {row.gain_percent === null ? MARK_NAMES[row.mark] : percent(row.gain_percent)}
                   </span>
@@ -113,8 +113,9 @@ export function NowCard({ seen }: { seen: Overview }): JSX.Element {
 }
 
 function idleWords(seen: Overview): string {
-  if (seen.state === "stopped" || seen.state === "idle") return seen.reason || "The run has ended.";
+  if (seen.state === "stopped") return seen.reason || "The run is stopped.";
+  if (seen.state === "by hand" || seen.state === "not started") return "No session runs yet.";
   if (seen.state === "paused") return "Paused: nothing new starts.";
-  if (seen.state === "lost") return "Nothing runs: its process is gone.";
+  if (seen.state === "interrupted") return "Nothing runs: its process is gone.";
   return "Between two trials.";
 }

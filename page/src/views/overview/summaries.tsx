@@ -22,7 +22,7 @@ export function WorkedCard({ seen }: { seen: Overview }): JSX.Element {
           <li key={row.node.id}>
             <a href={nodeLink(row.node.id)}>
               <b class="nowrap">{percent(row.gain_percent)}</b>
-              <Said class="clip" text={row.node.summary || row.node.id} />
+              <Said class="clip" text={row.node.summary} />
               <span class="dim nowrap">{clock(row.at)}</span>
             </a>
           </li>

@@ -34,7 +34,7 @@ function RowView({
   return (
     <li class={row.on_best_path ? "on" : ""} style={{ paddingLeft: `${left}px` }}>
       <a class="what" href={nodeLink(row.id)}>
-        <Said class="clip first" text={row.summary || (row.parent === null ? "the baseline" : row.id)} />
+        <Said class="clip first" text={row.summary || "the baseline"} />
         <span class="sub">
           <span class="mono nowrap">{nodeName(row)}</span>
           <Said class="clip" text={row.operator} />
@@ -116,10 +116,10 @@ export function LogPanel(): JSX.Element {
       <div class="loghead" style={{ paddingLeft: `${width}px` }}>
         <span>Change</span>
         <span class="num clip">{overview.value?.metric.name ?? "Score"}</span>
-        <span class="num">Gain</span>
+        <span class="num nowrap">Over parent</span>
         <div class="strips">
           <span style={{ left: "4px" }}>no score</span>
-          <span style={{ right: `${380 - zero + 8}px` }}>worse than the row</span>
+          <span style={{ right: `${380 - zero + 8}px` }}>worse</span>
           <span style={{ left: `${zero + 8}px` }}>better</span>
         </div>
         <span class="num">Tries</span>

@@ -12,8 +12,10 @@ from loopty.domain.objective import score_metric
 from loopty.domain.space import Value
 from loopty.domain.trial import Verdict
 from loopty.git.command import GitError
+from loopty.kit.foreign_text import one_line
 from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder
+from loopty.record.directives import AuditAnchors, refuted_top
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.nodes import require_files
@@ -21,6 +23,8 @@ from loopty.session.context import Say
 from loopty.session.queries import task_or_none
 from loopty.session.saved_record import SavedRecord
 from loopty.session.trust import open_own_repository
+from loopty.show.comparisons import over_baseline, sigma
+from loopty.show.score_text import ScoreText
 
 
 class WinnerBranch(Record):
@@ -112,6 +116,8 @@ def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, 
         say(f"warning: {found.name} never gave a result")
     if found.withdrawn:
         say(f"warning: the verdict about {found.name} was withdrawn: {found.withdrawn.why}")
+    if audit := AuditAnchors.of(history.runs[node.run]).text:
+        say(f"{'warning: ' if refuted_top(history.runs[node.run], node) else ''}{audit}")
     return found, root
 
 
@@ -124,18 +130,27 @@ def _node_with_edits(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node,
 
 
 def _message(history: History, found: Node, root: Node) -> str:
-    """Write a commit message whose title names the gain."""
-    metrics = history.metrics(found)
-    before, after = history.score(root), history.score(found)
-    gain = (
-        f"{score_metric(metrics).name} from {before:g} to {after:g}"
-        if metrics and before is not None and after is not None
-        else "files"
-    )
-    return f"Improve {gain}\n\nFrom loopty node {found.name}; last step: {found.summary}\n"
+    """Write a commit message: its title says the gain as far as it is confirmed, then follows the whole path."""
+    path = [f"- {history.name(node)}: {one_line(history[node].summary, _LINE)}" for node in found.id.lineage[1:]]
+    steps = "\n".join(path)
+    return f"{_title(history, found, root)}\n\nFrom the baseline to loopty node {found.name}:\n{steps}\n"
+
+
+def _title(history: History, found: Node, root: Node) -> str:
+    metrics, outcome = history.metrics(found), found.outcome
+    if not metrics or outcome is None or not outcome.is_finished:
+        return f"Take over {found.name}, which gave no result"
+    metric = score_metric(metrics)
+    change = over_baseline(history, found.id, outcome.fingerprint, metric)
+    if change is None or change.is_confirmed is False:
+        return f"Change {metric.name}: the gain is not confirmed"
+    values = [score for score in (history.score(root), history.score(found)) if score is not None]
+    noise = sigma(history.runs[found.id.run], outcome.fingerprint, metric.name)
+    return f"{metric.name}: {ScoreText.of(values, [change], noise).change_words(change, 'the baseline')}"
 
 
 _LARGEST_FILE = 16 << 20
+_LINE = 200
 
 
 class WinnerParams(Record):
