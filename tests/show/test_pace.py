@@ -18,3 +18,9 @@ def test_the_rate_is_steady_until_a_verdict_takes_longer_than_usual():
         pace.on_event(_verdict(at))
     assert pace.throughput(121.0).verdicts_per_second == pace.throughput(130.0).verdicts_per_second == 0.1
     assert pace.throughput(150.0).verdicts_per_second == 2 / 40
+
+
+def test_the_baseline_says_nothing_of_how_long_proposals_take():
+    pace = Pace(100.0)
+    pace.on_event(Recorded(1, 101.0, NodeJudged(NodeId("1"), Verdict.KEPT, "the first result")))
+    assert pace.throughput(160.0).verdicts_per_second is None

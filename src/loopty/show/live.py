@@ -44,7 +44,7 @@ class Pace:
 
     def on_event(self, recorded: Recorded) -> None:
         match recorded.event:
-            case NodeJudged():
+            case NodeJudged(node=node) if node.parent:  # nobody proposed the baseline: it says nothing of the pace
                 self._verdicts.append(recorded.at)
             case TrialEnded(outcome=outcome) if outcome.ending is not Ending.CANCELLED:
                 self._trials.append(recorded.at)
