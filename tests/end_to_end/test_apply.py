@@ -7,6 +7,7 @@ import pytest
 
 from .conftest import CODE_TASK, ECHO_X, NUMBER_BENCH, PARAMETER_TASK, Place
 from .state import user_state
+from .terminal import on_terminal
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,15 @@ def measured(tmp_path_factory):
 @pytest.fixture
 def won(measured, tmp_path):
     return Place(shutil.copytree(measured.top, tmp_path / "repo"))
+
+
+def test_on_a_terminal_a_change_that_could_reach_its_score_is_asked_about(won):
+    code, output = on_terminal(won, "apply", keys=b"n\n")
+    assert (code, won.git("branch", "--list", "loopty*")) == (1, "")
+    assert "@2 has weak integrity: the candidate could reach the code" in " ".join(output.split())
+    code, output = on_terminal(won, "apply", keys=b"y\n")
+    assert "branch loopty-best-@2 holds @2" in output
+    assert code == 0
 
 
 def test_a_branch_has_the_whole_change_as_one_commit(won):

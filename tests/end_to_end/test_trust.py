@@ -1,16 +1,12 @@
 """A stranger's task file gets nothing beyond the default until the user says yes."""
 
 import os
-import pty
-import select
-import subprocess
-import sys
-import time
 
 import pytest
 
 from .conftest import CODE_TASK, NUMBER_BENCH
 from .serving import evolver, number, vendor
+from .terminal import on_terminal
 
 NETWORK = CODE_TASK.format(attempts=2).replace("timeout_seconds = 20", "timeout_seconds = 20\nnetwork = true")
 
@@ -22,28 +18,6 @@ def stranger(code_place, monkeypatch, tmp_path):
     (code_place.top / "loopty.toml").write_text(NETWORK)
     code_place.commit()
     return code_place
-
-
-def on_terminal(place, *args: str, keys: bytes) -> tuple[int, str]:
-    """The exit code and output of a verb on a terminal, where the user types these keys when asked."""
-    main, side = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "loopty.cli.main", *args],
-        cwd=place.top, stdin=side, stdout=side, stderr=side, start_new_session=True,
-    )  # fmt: skip
-    os.close(side)
-    output, until = b"", time.monotonic() + 60
-    while time.monotonic() < until:
-        if select.select([main], [], [], 0.2)[0]:
-            try:
-                output += os.read(main, 4096)
-            except OSError:
-                break
-        if keys and b"[y/N]" in output:
-            os.write(main, keys)
-            keys = b""
-    os.close(main)
-    return process.wait(10), output.decode()
 
 
 @pytest.mark.parametrize(

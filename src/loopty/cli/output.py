@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from loopty.domain.trial import Outcome
+    from loopty.record.node_record import Node
     from loopty.session.verdicts import VerdictChange
     from loopty.show.explanation import Explanation
     from loopty.show.terminal import Terminal
@@ -179,6 +180,17 @@ def print_integrity(outcome: Outcome | None) -> None:
     """Say it where the candidate could reach the code that scored it."""
     if outcome and outcome.integrity is Integrity.WEAK:
         echo("integrity: weak")
+
+
+def confirm_weak(node: Node) -> None:
+    """Ask on a terminal whether a change that could reach its own score is wanted all the same."""
+    weakness = node.outcome.weakness if node.outcome else ""
+    if not (weakness and sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    say_paragraph(f"{node.name} has weak integrity: {weakness}. loopty diff {node.name} shows the change.")
+    if not click.confirm("Have you read it, and is it honest?", default=False, err=True):
+        say("nothing was applied")
+        sys.exit(1)
 
 
 def print_beside(head: str, text: str) -> None:

@@ -10,6 +10,7 @@ import click
 
 from loopty.cli.output import (
     NodeArgument,
+    confirm_weak,
     echo,
     here,
     json_option,
@@ -74,6 +75,7 @@ def apply_verb(
         return
     if found.params != root.params:
         say(f"its parameters are not part of the code: loopty apply {found.name} --to FILE (or --env) has them")
+    confirm_weak(found)
     if patch:
         _patch(campaign, node, as_json)
         return

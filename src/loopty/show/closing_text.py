@@ -17,6 +17,7 @@ from loopty.show.status_text import (
     stalls_text,
     time_text,
     usage_text,
+    weak_words,
 )
 from loopty.show.tally import Tally, uplift_text
 from loopty.show.terminal import Fact, Terminal, wrap
@@ -107,7 +108,8 @@ def _result(status: RunStatus) -> str:
             return f"nothing was tried, because a model was unavailable; {baseline} is measured"
         return f"the search found nothing better than {baseline}"
     name, score = node_name(status.best.node, status.best.handle), scores.score(status.best.score)
-    return f"best {name}: {scores.change_words(status.best.over_baseline, baseline)}; {status.metric} {score}"
+    change = scores.change_words(status.best.over_baseline, baseline)
+    return f"best {name}: {change}{weak_words(status)}; {status.metric} {score}"
 
 
 def params_text(params: Mapping[str, Value]) -> str:

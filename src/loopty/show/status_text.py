@@ -161,6 +161,14 @@ def integrity_text(status: RunStatus) -> str:
     return f"weak: {weakness}; {_REMEDIES.get(weakness, 'set isolated = true to separate them')}"
 
 
+def weak_words(status: RunStatus) -> str:
+    """Say in the result itself that the best node could have cheated."""
+    if not integrity_text(status):
+        return ""
+    has_own = status.best is not None and status.best.weakness in _REMEDIES
+    return ", with weak integrity" if has_own else ", not isolated"
+
+
 def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
     state = status.word
     if status.state is RunState.RUNNING:
