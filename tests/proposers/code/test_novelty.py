@@ -19,6 +19,7 @@ Block = Callable[..., str]
     [
         ("a.py", "x = 1\n", "x = 1  # one\n\n\n"),
         ("a.py", "x = 1\n", "# one\r\nx = 1\r\n"),
+        ("a.py", "def f():\n    return (1)\n", 'def f():\n    """One."""\n    return 1\n    print(2)\n'),
         ("a.c", "int x; /* a\nb */\n", "  int x;  // c\n"),
         ("a.js", "let x;\n", "/** doc */\nlet x;\n"),
         ("a.f90", "x = 1\n", "x = 1 ! one\n"),
@@ -34,6 +35,8 @@ def test_comments_and_white_space_make_no_difference(path: str, one: str, other:
     [
         ("a.py", "if x:\n    a()\n    b()\n", "if x:\n    a()\nb()\n"),
         ("a.py", "s = 'a  # b'\n", "s = 'a'\n"),
+        ("a.py", "# cython: boundscheck=False\nx = 1\n", "x = 1\n"),
+        ("a.py", 'def f():\n    """1"""\nprint(f.__doc__)\n', 'def f():\n    """2"""\nprint(f.__doc__)\n'),
         ("a.py", "x = alpha\n", "x = beta\n"),
         ("a.pyx", "# cython: boundscheck=False\nx = 1\n", "x = 1\n"),
         ("a.c", "#pragma omp parallel\nf();\n", "f();\n"),
@@ -52,7 +55,7 @@ async def test_a_change_of_comments_alone_is_refused_after_a_retry(world: Any, b
     reply = block("    y = x * 2", "    # twice\n    y = x * 2")
     refusal = await world.get_refusal(world.proposer(), reply, reply)
     assert refusal.objection is Objection.DUPLICATE
-    assert refusal.reason == "it would change only comments or white space of @1"
+    assert refusal.reason == "it would change nothing that runs in @1"
     assert "Try something else." in world.last_prompt()
 
 
@@ -63,7 +66,7 @@ async def test_a_change_that_equals_an_earlier_node_apart_from_comments_is_refus
     reply = block("    y = x * 2", "    y = x * 3  # more")
     refusal = await world.get_refusal(world.proposer(), reply, reply)
     assert refusal.objection is Objection.DUPLICATE
-    assert refusal.reason == "apart from comments and white space it is the same as @2"
+    assert refusal.reason == "in all that runs it is the same as @2"
 
 
 async def test_the_path_to_an_earlier_node_does_not_matter(world: Any, block: Block) -> None:

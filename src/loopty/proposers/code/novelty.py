@@ -1,10 +1,12 @@
-"""Recognise a change that was tried before, whatever its comments and white space."""
+"""Recognise a change that was tried before, whatever else it changes that never runs."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import re
+import warnings
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
@@ -42,9 +44,9 @@ class Novelty:
         }
         key = self._key(origin, parent, {**self._digests_of(origin), **digests})
         if key == self._key(origin, parent, self._digests_of(origin)):
-            raise _duplicate(f"it would change only comments or white space of {parent.name}")
+            raise _duplicate(f"it would change nothing that runs in {parent.name}")
         if twin := self._node_by_key.get((ask.run, ask.pool, key)):
-            raise _duplicate(f"apart from comments and white space it is the same as {ask.history.name(twin)}")
+            raise _duplicate(f"in all that runs it is the same as {ask.history.name(twin)}")
 
     def _add_new_nodes(self, ask: Ask) -> None:
         """Read the nodes that are new since the last call."""
@@ -90,13 +92,19 @@ def _digest(text: str, path: str) -> str:
 
 
 _UNKNOWN = language_of("")
+_LEAVE = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _DIRECTIVE = re.compile(r"[#/!*;%\-()|]++ *+(?:[^\w\s]|[\w.-]+:|pragma\b|EVOLVE)")
 """Comments that compilers and tools obey: `!$omp`, `# cython: …`, `//go:build`. Better too many than too few."""
 
 
 def normalise(text: str, path: str) -> str:
-    """Return the text in normal form: equal for two files that differ only in comments and white space."""
+    """Return the text in normal form: equal for two files that differ only in what never runs.
+
+    In Python that is also docstrings and what stands behind a return; elsewhere comments and white space.
+    """
     text = text.replace("\r\n", "\n")
+    if path.endswith(".py") and (form := _python_form(text)):
+        return form
     language = language_of(path)
     if language is _UNKNOWN:
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
@@ -105,6 +113,31 @@ def normalise(text: str, path: str) -> str:
     strip = str.strip if slashes else str.rstrip
     bare = language.hidden.sub(lambda hidden: " " if _is_comment(hidden, slashes) else hidden[0], text)
     return "\n".join(stripped for line in bare.split("\n") if (stripped := strip(line)))
+
+
+def _python_form(text: str) -> str:
+    """Return what Python runs of a file, with the comments that tools obey; empty if it cannot be parsed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        for node in ast.walk(tree):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                if isinstance(block, list):
+                    setattr(node, name, _running(block, keeps_text="__doc__" in text))
+        form = ast.dump(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    comments = (hidden for hidden in language_of(".py").hidden.finditer(text) if hidden[0].startswith("#"))
+    return "\n".join((form, *(hidden[0] for hidden in comments if _DIRECTIVE.match(hidden[0]))))
+
+
+def _running(block: list[ast.stmt], keeps_text: bool) -> list[ast.stmt]:
+    """Return the statements of a block up to the one that leaves it, without texts that nobody reads."""
+    end = next((at for at, one in enumerate(block, 1) if isinstance(one, _LEAVE)), len(block))
+    is_text = [isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in block[:end]]
+    return [one for one, text in zip(block[:end], is_text, strict=True) if keeps_text or not text]
 
 
 def _is_comment(hidden: re.Match[str], slashes: bool) -> bool:
