@@ -41,7 +41,7 @@ from loopty.web.record import RunFold
 from loopty.web.run_checks import reality_checks, run_alerts
 
 _MOST_STEPS = 160
-_STEP_FIELDS = ("handle", "order", "at", "cost", "score", "low", "high", "gain_percent")
+_STEP_FIELDS = ("handle", "order", "at", "cost", "score", "gain_percent")
 """What the chart draws of a step; who it was is asked for when somebody points at it."""
 _JUST_ENDED = 3
 _WORKED = 10
@@ -125,14 +125,6 @@ class Overview:
             if score is None or place not in ids:
                 continue
             node = self.history[ids[place]]
-            low = high = None
-            if node.effect and node.effect.metric == self.metric.name:
-                ends = [
-                    None if end is None else score + sign * (end - node.effect.amount)
-                    for end in (node.effect.low, node.effect.high)
-                ]
-                known = [end for end in ends if end is not None]
-                low, high = (min(known), max(known)) if len(known) == 2 else (None, None)
             gain = None if before is None else percent_of(sign * (score - before), before)
             rows.append(
                 {
@@ -142,8 +134,6 @@ class Overview:
                     "handle": node.handle,
                     "node": short_name({"id": node.id, "handle": node.handle, "summary": node.summary[:200]}),
                     "score": score,
-                    "low": brief_number(low),
-                    "high": brief_number(high),
                     "gain_percent": brief_number(gain),
                     "operator": node.operator,
                 }

@@ -77,7 +77,7 @@ function EffectCard({ node }: { node: NodeDetail }): JSX.Element {
         : main.value / main.baseline
       : null;
   const paired =
-    node.effect && node.effect_percent !== null ? { ...node.effect, percent: node.effect_percent } : null;
+    node.effect && node.effect_percent !== null ? { ...node.effect, low: null, high: null, percent: node.effect_percent } : null;
   const effect = effectRow("over its parent", paired ?? node.over_parent?.change ?? main.over_parent, isHeld);
   const rows = [effect, node.is_best ? null : effectRow("over the best", main.over_best, isHeld)].filter(
     (row): row is Effects => row !== null,
