@@ -1,6 +1,7 @@
 """One decision on one candidate, by the judge and by the naive rule."""
 
 import enum
+import itertools
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -41,12 +42,15 @@ class Record:
 
     score: float
     sigma: float
+    repeats: Sequence[float] = ()
+    """The differences between neighbouring measurements."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Record":
         return cls(
             statistics.median(values[-RECENT_SAMPLES:]),
             noise_floor([{"value": value} for value in values])["value"],
+            [abs(one - other) for one, other in itertools.pairwise(values)],
         )
 
 
@@ -89,7 +93,7 @@ def evidence_by_pair(
         return
     gains = [first - incumbent()]
     while True:
-        yield evidence(gains, record.sigma, rule.error_rate, rule.most_pairs)
+        yield evidence(gains, record.sigma, rule.error_rate, rule.most_pairs, repeats=record.repeats)
         if len(gains) == rule.most_pairs:
             return
         if rule.order.candidate_goes_first(len(gains), rng):

@@ -40,8 +40,8 @@ _RATES = [
     for name, rates in (
         ("5 % of each candidate", {}),
         ("1 % of each candidate", {"error_rate": 0.01}),
-        ("20 % of the run", {"run_error_rate": 0.2}),
-        ("10 % of the run", {"run_error_rate": 0.1}),
+        ("20 % of each candidate", {"error_rate": 0.2}),
+        ("fast", {"mode": "fast"}),
     )
 ]
 
@@ -74,7 +74,7 @@ def measure() -> Figures:
 def _figures_of_world(world: tuple[str, float]) -> Figures:
     rules: dict[str, RunNight] = {
         "judge": judged_night,
-        "promising": partial(judged_night, noise=Noise(first_look=1.0)),
+        "fast": partial(judged_night, noise=Noise(mode="fast")),
         "naive": naive_night,
     }
     machine, sigma = world
@@ -83,7 +83,7 @@ def _figures_of_world(world: tuple[str, float]) -> Figures:
 
 def _figures(machine: str, sigma: float, rule: str, night: RunNight) -> Figures:
     world = MACHINES[machine]
-    count = _PROMISING_NIGHTS if rule == "promising" else _NIGHTS[sigma]
+    count = _PROMISING_NIGHTS if rule == "fast" else _NIGHTS[sigma]
     mixed = [night(world, sigma, mixed_effects, _MEASUREMENTS[-1], _SEED + seed) for seed in range(count)]
     null = [night(world, sigma, no_effect, _MEASUREMENTS[-2], _SEED + seed) for seed in range(_NULL_NIGHTS)]
     figures = {
@@ -96,7 +96,7 @@ def _figures(machine: str, sigma: float, rule: str, night: RunNight) -> Figures:
         "held": _held((*mixed, *null)),
     }
     if rule != "naive":
-        noise = Noise(first_look=1.0) if rule == "promising" else Noise()
+        noise = Noise(mode="fast") if rule == "fast" else Noise()
         seeds = range(_SEED, _SEED + _POWER_NIGHTS)
         figures["power"], _ = kept_share(world, sigma, 2 * sigma, 60, 2, seeds, noise)
     return figures
@@ -125,7 +125,7 @@ def _rate(setting: tuple[float, str, Noise]) -> tuple[str, Figures]:
 def nights_table(now: Figures) -> Iterator[Sequence[str]]:
     gains = (f"true gain after {most}" for most in _MEASUREMENTS[1:])
     yield ("machine", "rule", "gains of 2 σ kept", "false keeps", *gains, "headline off by", "boasts")
-    names = {"judge": "judge", "promising": "judge, first look 1", "naive": "naive"}
+    names = {"judge": "careful", "fast": "fast", "naive": "naive"}
     for machine in MACHINES:
         for rule, name in names.items():
             row = now["nights"][f"{machine} {_SHOWN} {rule}"]
