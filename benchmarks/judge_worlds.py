@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from judge_machines import Machine, alternating, busy, steady
+from judge_machines import MACHINES, Machine, alternating, busy, steady
 from judge_nights import (
     Effects,
     JudgedNight,
@@ -76,6 +76,7 @@ WORLDS = {
     "3 σ, busy": Setting(rare_effect(3 * _SIGMA), machine=busy),
     "noisy start": Setting(rare_effect(3 * _SIGMA), noisy_start=(6, 10.0)),
     "noise shrinks": Setting(rare_effect(3 * _SIGMA), first_gain=2.0),
+    **{f"mixed, {name}": Setting(mixed_effects, machine=machine) for name, machine in MACHINES.items()},
 }
 
 

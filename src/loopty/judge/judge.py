@@ -55,7 +55,8 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
     noise_beside = recent_noise(result, cohorts.noise.get(outcome.fingerprint, {}))
-    rules = replace(rules, is_busy=was_busy(run, outcome))
+    # Where nothing varies, what others do on the machine changes no result.
+    rules = replace(rules, is_busy=any(noise_beside.values()) and was_busy(run, outcome))
     return judge_first_result(node, rival, result, noise_beside, rules)
 
 
