@@ -109,10 +109,10 @@ def busy(score, stalled):
     return Outcome(Ending.FINISHED, {"score": score}, stalled=stalled)
 
 
-def baseline_of(bench, **pools):
+def baseline_of(bench, scores=(100.0, 101.0, 99.0), **pools):
     run = bench(lambda _: 0.0, pools=Pools(attempts=1, **pools))
     run.start("1")
-    for number, score in enumerate((100.0, 101.0, 99.0), start=1):
+    for number, score in enumerate(scores, start=1):
         run.end("1", number, busy(score, 0.01))
     proposal = Proposal("rewrite", NodeId("1"), "a change", {"x": 0.9})
     files = CommittedFiles(object_name("c"), object_name("t"))
@@ -128,6 +128,12 @@ def test_a_result_of_a_busy_moment_is_compared_with_one_of_the_same_moment(bench
     run.end("1", 4, busy(50.0, 0.5))
     assert run.history[CANDIDATE].verdict is None  # it is better than the baseline beside it: pairs begin
     assert run.history[CANDIDATE].pairing is not None
+
+
+def test_where_nothing_varies_a_busy_moment_asks_for_no_measurement(bench):
+    run = baseline_of(bench, scores=(100.0, 100.0, 100.0))
+    run.end(CANDIDATE, 1, busy(55.0, 0.5))
+    assert run.history[CANDIDATE].verdict is Verdict.DISCARDED
 
 
 def test_a_worse_result_of_a_quiet_moment_is_discarded_at_once(bench):
