@@ -1,6 +1,7 @@
 """One decision on one candidate, by the judge and by the naive rule."""
 
 import enum
+import itertools
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -30,9 +31,10 @@ class Order(enum.Enum):
 class Rule:
     error_rate: float = 0.05
     most_pairs: int = 16
-    baseline_measurements: int = 6
+    baseline_measurements: int = 12
     """How many times the incumbent is measured beforehand."""
     order: Order = Order.COIN
+    first_look: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,15 @@ class Record:
 
     score: float
     sigma: float
+    repeats: Sequence[float] = ()
+    """The differences between neighbouring measurements."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Record":
         return cls(
             statistics.median(values[-RECENT_SAMPLES:]),
             noise_floor([{"value": value} for value in values])["value"],
+            [abs(one - other) for one, other in itertools.pairwise(values)],
         )
 
 
@@ -84,20 +89,17 @@ def evidence_by_pair(
     candidate: Measure, incumbent: Measure, record: Record, rule: Rule, rng: random.Random
 ) -> Iterator[Evidence]:
     """The evidence after each pair, up to the limit; empty when the first measurement does not look better."""
-    first = candidate()
-    if first <= record.score:
+    if candidate() <= record.score + rule.first_look * record.sigma:
         return
-    gains = [first - incumbent()]
-    while True:
-        yield evidence(gains, record.sigma, rule.error_rate, rule.most_pairs)
-        if len(gains) == rule.most_pairs:
-            return
+    gains: list[float] = []
+    while len(gains) < rule.most_pairs:
         if rule.order.candidate_goes_first(len(gains), rng):
             ours = candidate()
             gains.append(ours - incumbent())
         else:
             theirs = incumbent()
             gains.append(candidate() - theirs)
+        yield evidence(gains, record.sigma, rule.error_rate, rule.most_pairs, repeats=record.repeats)
 
 
 def decide_naively(candidate: Measure, record: float) -> Decision:

@@ -64,6 +64,12 @@ def busy(rng: random.Random) -> Iterator[float]:
             lost = rng.uniform(0.0, _BUSY_LOSS) if rng.random() < _BUSY_SHARE else 0.0
 
 
+def alternating(rng: random.Random) -> Iterator[float]:
+    """Each trial lands on one of two hosts, of which one is slower."""
+    while True:
+        yield SHIFT * (rng.random() < 0.5)
+
+
 MACHINES: dict[str, Machine] = {
     "steady": steady,
     "slowing": slowing,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from judge_machines import Machine
+from judge_noise import gaussian
 
 from loopty.domain.access import Access
 from loopty.domain.benchmark import Benchmark, Limits
@@ -32,9 +33,11 @@ from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.session.runs import start_run
 from loopty.show.comparisons import against_baseline
 from loopty.show.tally import false_keeps
+from loopty.testing.fakes import object_name
 
 BASELINE = 100.0
 _ROOT = NodeId("1")
+_TOSS = 5
 
 Effects = Callable[[random.Random], float]
 """Draws the true gain of a candidate over its parent, as a share."""
@@ -74,6 +77,11 @@ class World:
     stalled: float = 0.0
     """How busy the machine was at the last measurement, as the judge gets to know it."""
     noises: dict[int, random.Random] = field(default_factory=dict)
+    errors: Callable[[random.Random], Iterator[float]] = gaussian
+    """The noise of one measurement, in units of `sigma`."""
+    drawn: dict[int, Iterator[float]] = field(default_factory=dict)
+    tossers: float = 0.0
+    """The share of candidates that toss a coin: `_TOSS` times the noise better, or worse."""
 
     @classmethod
     def of(cls, machine: Machine, sigma: float, seed: int) -> "World":
@@ -82,12 +90,19 @@ class World:
     def measure(self, candidate: int, level: float) -> float:
         """Measure the candidate of this number; 0 is the baseline."""
         self.measurements += 1
-        noise = self.noises.setdefault(candidate, random.Random(f"{self.seed} {candidate}"))
+        coins = self.noises.setdefault(candidate, random.Random(f"{self.seed} {candidate}"))
+        errors = self.drawn.setdefault(candidate, self.errors(random.Random(f"{self.seed} noise {candidate}")))
+        if self.is_tosser(candidate):
+            level *= 1 + _TOSS * self.sigma * coins.choice((-1, 1))
         lost = next(self.machine)
         self.stalled = min(2 * lost, 1.0)
         until, times = self.noisy_start
         sigma = self.sigma * (times if self.measurements <= until else 1.0)
-        return level * (1 - lost) * max(1 + noise.gauss(0, sigma), 0.01)
+        return level * (1 - lost) * max(1 + sigma * next(errors), 0.01)
+
+    def is_tosser(self, candidate: int) -> bool:
+        """Say whether the candidate tosses a coin in each of its measurements."""
+        return candidate > 0 and random.Random(f"{self.seed} coin {candidate}").random() < self.tossers
 
 
 @dataclass
@@ -139,7 +154,7 @@ class JudgedNight:
         self.night = Night()
         self.direction = direction
         self._count = 0
-        files = CommittedFiles("c0", "t0")
+        files = _files(0)
         seed = rng.randrange(10**9)
         task = _task(noise, seed, direction)
         self._record(start_run(self.history, task, "", "", files, "a night", secret=str(seed)))
@@ -154,8 +169,10 @@ class JudgedNight:
         drawn = self.effects(self.rng) if effect is None else effect
         parent = self.best
         self._count += 1
+        if self.world.is_tosser(self._count):
+            drawn = 0.0
         proposal = Proposal("draw", parent, "a change", {"x": self._count / 1e9})
-        files = CommittedFiles(f"c{self._count}", f"t{self._count}")
+        files = _files(self._count)
         added = list(decisions.add_node(self.history, proposal, files, Pool.ATTEMPT))
         self._record(added)
         node = NodeId(added[0].node)  # type: ignore[attr-defined]
@@ -246,19 +263,36 @@ def judged_night(
     return night.finish()
 
 
+@dataclass(frozen=True)
+class Rule:
+    """Keep what measures better than the record did, in the mean of so many measurements."""
+
+    repeats: int = 1
+
+
 def naive_night(machine: Machine, sigma: float, effects: Effects, most: int, seed: int) -> Night:
     """The same night under the naive rule: keep what measures better than the record did."""
+    return simple_night(World.of(machine, sigma, seed), effects, Rule(), most, seed)
+
+
+def simple_night(world: World, effects: Effects, rule: Rule, most: int, seed: int) -> Night:
     rng = random.Random(seed)
-    world = World.of(machine, sigma, seed)
     rng.randrange(10**9)  # as the judge does for its task, so that the candidates are the same
     level, night = BASELINE, Night()
-    first = record = world.measure(0, level)
+
+    def measure(candidate: int, level: float) -> float:
+        return math.fsum(world.measure(candidate, level) for _ in range(rule.repeats)) / rule.repeats
+
+    first = record = measure(0, level)
     while world.measurements < most:
         effect = effects(rng)
         night.judged += 1
-        score = world.measure(night.judged, level * (1 + effect))
+        if world.is_tosser(night.judged):
+            effect = 0.0
+        score = measure(night.judged, level * (1 + effect))
         night.null += effect <= 0
         night.better += effect > 0
+        night.available += math.log1p(max(effect, 0.0))
         if score > record:
             night.false_keeps += effect <= 0
             night.true_keeps += effect > 0
@@ -266,6 +300,7 @@ def naive_night(machine: Machine, sigma: float, effects: Effects, most: int, see
             record, level = score, level * (1 + effect)
         night.gain_at[world.measurements] = level / BASELINE - 1
     night.measurements, night.gain, night.claim = world.measurements, level / BASELINE - 1, record / first - 1
+    night.found = math.log(level / BASELINE)
     return night
 
 
@@ -302,6 +337,10 @@ def _headline(history: History, direction: Direction) -> tuple[float, float, flo
     share = change.percent / change.amount / 100 if change.amount else math.nan
     ends = [math.nan if end is None else end * share for end in (change.low, change.high)]
     return change.percent / 100, ends[0], ends[1]
+
+
+def _files(number: int) -> CommittedFiles:
+    return CommittedFiles(object_name(f"commit {number}"), object_name(f"tree {number}"))
 
 
 def _task(noise: Noise, seed: int, direction: Direction) -> Task:

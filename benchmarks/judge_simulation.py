@@ -29,7 +29,7 @@ _STOPS: dict[str, Callable[[Evidence], bool]] = {
     "wealth below 1/4": lambda evidence: evidence.wealth < 0.25,
     "no gain after 3 pairs": lambda evidence: evidence.pairs >= 3 and evidence.effect <= 0,
     "both (the judge before)": lambda one: one.wealth < 0.25 or (one.pairs >= 3 and one.effect <= 0),
-    "odds below 1/4 (the judge)": lambda evidence: evidence.futile,
+    "odds below 1/2 (the judge)": lambda evidence: evidence.futile,
     "wealth below 1": lambda evidence: evidence.wealth < 1,
     "no gain": lambda evidence: evidence.effect <= 0,
 }
@@ -84,7 +84,7 @@ def settings(decisions: int, seed: int) -> Iterator[Cells]:
         "at 2",
     )
     rules = [Rule(most_pairs=pairs) for pairs in (8, 12, 16, 24)]
-    rules += [Rule(baseline_measurements=measurements) for measurements in (3, 12)]
+    rules += [Rule(baseline_measurements=measurements) for measurements in (3, 6)]
     rules += [Rule(error_rate=0.1), Rule(error_rate=0.01), Rule(error_rate=0.01, most_pairs=24)]
     for rule in rules:
         by_effect = {effect: _decisions(gaussian, effect, rule, decisions, seed) for effect in effects}

@@ -8,7 +8,6 @@ import {
   duration,
   figure,
   fixed,
-  medianHalf,
   number,
   percent,
   signed,
@@ -29,19 +28,6 @@ test("decimals follow the noise, else four digits of the score", () => {
   assert.equal(decimals(null, 118.3), 1);
   assert.equal(decimals(null, 0), 2);
   assert.equal(decimals(500, 90_000), 0);
-});
-
-test("the middle interval is told without those that are missing", () => {
-  assert.equal(
-    medianHalf([
-      [1, 3],
-      [null, 4],
-      [0, 10],
-      [2, 2],
-    ]),
-    5,
-  );
-  assert.equal(medianHalf([]), null);
 });
 
 test("a missing number is a dash, a huge or tiny one keeps its size", () => {

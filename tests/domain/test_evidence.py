@@ -9,10 +9,10 @@ import statistics
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.domain.evidence import Evidence, evidence, noise_floor
+from loopty.domain.evidence import Evidence, evidence, is_clear, noise_floor
 
 MOST = 16
 RATES = (0.01, 0.05, 0.1, 0.3)
@@ -71,22 +71,9 @@ def test_a_bet_that_is_won_stays_won(gains: list[float], sigma: float, error_rat
 
 
 @given(gains_lists, sigmas, rates)
-@example([1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], 0.0, 0.05)
-@example([5e-324] * 6, 0.0, 0.05)
-def test_the_interval_agrees_with_the_verdict(gains: list[float], sigma: float, error_rate: float) -> None:
+def test_what_is_kept_is_not_given_up(gains: list[float], sigma: float, error_rate: float) -> None:
     found = evidence_of(gains, sigma, error_rate)
-    assert found.better == (found.low >= 0)
-    assert found.low <= found.effect <= found.high
-    assert found.better == (found.wealth >= 1 / error_rate)
     assert not (found.better and (found.futile or found.exhausted))
-
-
-@given(gains_lists, sigmas, rates)
-def test_opposite_gains_have_the_opposite_interval(gains: list[float], sigma: float, error_rate: float) -> None:
-    found = evidence_of(gains, sigma, error_rate)
-    turned = evidence_of([-gain for gain in gains], sigma, error_rate)
-    assert (turned.low, turned.high) == (-found.high, -found.low)
-    assert turned.effect == -found.effect
 
 
 @given(gains_lists, st.integers(0, MOST - 1), st.floats(0, 1e6), sigmas)
@@ -101,7 +88,7 @@ def test_a_larger_gain_never_weakens_the_evidence(
 def test_the_unit_of_the_metric_does_not_matter(gains: list[float], unit: float) -> None:
     found, scaled = evidence_of(gains, 2.0), evidence_of([gain * unit for gain in gains], 2.0 * unit)
     assert scaled.wealth == pytest.approx(found.wealth)
-    assert scaled.low == pytest.approx(found.low * unit, rel=1e-4, abs=unit * 1e-3)
+    assert scaled.effect == pytest.approx(found.effect * unit)
 
 
 @given(
@@ -115,14 +102,11 @@ def test_the_unit_of_the_metric_does_not_matter(gains: list[float], unit: float)
 def test_nothing_overflows(gains: list[float], sigma: float) -> None:
     found = evidence_of(gains, sigma)
     assert math.isfinite(found.effect)
-    assert 0 <= found.wealth <= 20
-    assert not math.isnan(found.low)
-    assert not math.isnan(found.high)
+    assert 0 <= found.wealth <= 27
 
 
 def test_five_clear_wins_are_enough_and_four_are_not() -> None:
     assert not evidence_of([9.0] * 4).better
-    assert evidence_of([9.0] * 4).low == -math.inf
     assert evidence_of([9.0] * 5).better
 
 
@@ -132,8 +116,8 @@ def test_pairs_within_the_tolerance_are_no_evidence() -> None:
 
 
 def test_a_candidate_that_only_ties_is_discarded_early() -> None:
-    assert not evidence_of([0.0] * 2).futile
-    assert evidence_of([0.0] * 3).futile
+    assert not evidence_of([0.0]).futile
+    assert evidence_of([0.0] * 2).futile
 
 
 def test_a_candidate_that_is_clearly_worse_is_discarded_at_once() -> None:
@@ -148,14 +132,14 @@ def test_many_small_gains_say_that_there_is_no_gain_worth_finding() -> None:
 
 
 def test_one_outlier_does_not_ruin_a_good_candidate() -> None:
-    gains = [4.0, 4.0, -1000.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]
+    gains = [4.0, 4.0, -1000.0, *[4.0] * 8]
     assert not any(evidence_of(gains[:pairs]).futile for pairs in range(1, len(gains) + 1))
     assert evidence_of(gains).better
     assert evidence_of(gains).effect == pytest.approx(4.0)
 
 
 def test_no_more_pairs_are_measured_when_they_cannot_win_the_bet() -> None:
-    gains = [1.3, -0.2] * 4
+    gains = [2.0, -0.7] * 4
     assert not evidence(gains, 1.0, 0.05, most_pairs=40).exhausted
     found = evidence(gains, 1.0, 0.05, most_pairs=10)
     assert found.exhausted
@@ -172,13 +156,35 @@ def test_a_metric_that_looked_deterministic_is_judged_by_its_signs() -> None:
     assert not evidence_of([1e-12, -1e-12] * 8, sigma=0.0).better
 
 
-def test_the_interval_contains_the_true_gain_as_often_as_its_level_says() -> None:
-    rng = random.Random(3)
-    missed = sum(
-        not found.low <= 0.7 <= found.high
-        for found in (evidence_of([rng.gauss(0.7, 1.4) for _ in range(12)]) for _ in range(1000))
-    )
-    assert missed <= 100
+@pytest.mark.parametrize(
+    ("error_rate", "pairs", "differences"), [(0.05, 2, 10), (0.05, 3, 4), (0.2, 1, 18), (0.2, 2, 4)]
+)
+def test_few_pairs_are_enough_where_they_exceed_all_that_repeats_show(
+    error_rate: float, pairs: int, differences: int
+) -> None:
+    gains, repeats = [3.0] * pairs, [2.9] * differences
+    assert evidence(gains, 1.0, error_rate, MOST, repeats).better
+    assert not evidence(gains, 1.0, error_rate, MOST, repeats[2:]).better
+    assert not evidence(gains, 1.0, error_rate, MOST, [*repeats[1:], 3.0]).better
+
+
+@pytest.mark.parametrize("tail", ["gauss", "student", "lognormal", "two values"])
+def test_a_clear_gain_is_luck_no_more_often_than_its_share_of_the_error_rate(tail: str) -> None:
+    rng = random.Random(1)
+
+    def draw() -> float:
+        if tail == "two values":
+            return float(rng.random() < 0.3)
+        if tail == "lognormal":
+            return rng.lognormvariate(0, 1)
+        return rng.gauss(0, 1) / (math.sqrt(rng.gammavariate(1.0, 1.0)) if tail == "student" else 1)
+
+    lucky = 0
+    for _ in range(10_000):
+        values = [draw() for _ in range(11)]
+        repeats = [abs(one - other) for one, other in itertools.pairwise(values)]
+        lucky += is_clear([draw() - draw() for _ in range(2)], repeats, 0.05)
+    assert lucky <= 125 + 35
 
 
 def test_the_noise_floor_is_the_standard_deviation_of_each_metric() -> None:
@@ -203,9 +209,8 @@ def test_a_metric_that_is_sometimes_missing_has_no_noise_floor() -> None:
     assert noise_floor([]) == {}
 
 
-def test_it_is_called_no_better_only_where_the_interval_excludes_a_gain_worth_finding() -> None:
+def test_it_is_called_no_better_only_where_a_gain_worth_finding_is_excluded() -> None:
     small, wide = evidence_of([0.2, -0.2, 0.1, -0.1] * 4), evidence_of([4.0, -4.0, 1.0, -3.0, 0.5])
     assert small.refuted
-    assert small.high < 1.5
     assert wide.futile
     assert not wide.refuted

@@ -30,12 +30,13 @@ def test_a_run_ends_with_fresh_pairs_and_report_adds_more(place):
     status = place.json("report")["status"]
     change = status["best"]["over_baseline"]
     assert change["is_confirmed"] is True
-    assert change["pairs"] == 6
+    pairs = change["pairs"]
+    assert 3 <= pairs <= 6  # fewer are enough where the gain is far above the noise
     assert change["low"] <= change["amount"] <= change["high"]
-    assert "6 fresh pairs" in " ".join(place.loopty("report").stdout.split())
+    assert f"{pairs} fresh pairs" in " ".join(place.loopty("report").stdout.split())
     place.loopty("report", "--confirm")
-    assert TrialCounts.of(place.history().runs[1], Pool.CONFIRM).started == 24
-    assert len(Confirmation.of(place.history().runs[1]).pairing.pairs_so_far) == 12
+    assert TrialCounts.of(place.history().runs[1], Pool.CONFIRM).started == 2 * (pairs + 6)
+    assert len(Confirmation.of(place.history().runs[1]).pairing.pairs_so_far) == pairs + 6
 
 
 def test_without_them_the_claim_is_not_confirmed(place):

@@ -77,7 +77,7 @@ async def test_the_gain_is_a_share_of_each_pairs_own_baseline(bench):
     await run.drive()
     change = headline(run)
     assert change.percent == pytest.approx(20, abs=0.3)
-    assert change.high - change.low < 1
+    assert change.high - change.low < 2
 
 
 async def test_before_that_the_claim_is_unconfirmed_and_says_what_the_verdict_says(bench):
@@ -97,11 +97,11 @@ async def test_a_machine_that_changes_speed_changes_no_claim(bench, late_speed):
     assert headline(run).amount == pytest.approx(4 * late_speed, abs=1.5)
 
 
-async def test_where_nothing_varies_there_is_nothing_to_confirm(bench):
+async def test_where_nothing_varies_five_equal_results_confirm_the_winner(bench):
     levels = Levels({"1.1": 120.0}, sigma=0.0)
     run = bench(levels, proposer=proposals(), pools=Pools(attempts=1))
     await run.drive()
-    assert all(pool is not Pool.CONFIRM for _, pool in levels.measured)
+    assert [node for node, pool in levels.measured if pool is Pool.CONFIRM] == ["1.1"] * 4
     assert headline(run).is_confirmed is None
 
 
@@ -114,7 +114,7 @@ async def test_a_run_that_goes_on_confirms_only_a_new_best(bench):
     run.task = codec.build(type(run.task), {**codec.plain(run.task), "pools": {"attempts": 2}})
     await run.drive()
     assert best(run) == "1.2"
-    assert TrialCounts.of(run.run, Pool.CONFIRM).started == 40
+    assert 20 + 6 <= TrialCounts.of(run.run, Pool.CONFIRM).started <= 40  # the second gain is twice as large
     assert Confirmation.of(run.run).node == "1.2"
     assert headline(run).amount == pytest.approx(40, abs=2)
 
@@ -150,7 +150,7 @@ async def test_a_best_that_proves_worse_than_the_baseline_loses_its_place(bench)
     await run.drive()
     assert best(run) == "1"
     assert run.history[NodeId("1.1")].verdict is Verdict.DISCARDED
-    assert "worse than the baseline in 6 fresh pairs" in run.history[NodeId("1.1")].reason
+    assert "worse than the baseline in 3 fresh pairs" in run.history[NodeId("1.1")].reason
 
 
 async def test_a_best_that_fails_beside_the_baseline_loses_its_place(bench):

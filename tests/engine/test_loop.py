@@ -153,9 +153,8 @@ async def test_stopping_cancels_running_trials_and_resuming_gives_the_tree_of_an
     await broken.drive()
     assert broken.tree() == whole.tree()
     ended = [item.event for item in broken.ledger.read() if isinstance(item.event, TrialEnded)]
-    assert (
-        sum(event.outcome.is_finished for event in ended) == 21 + TrialCounts.of(broken.run, Pool.REPEAT).started
-    )
+    again = sum(TrialCounts.of(broken.run, pool).started for pool in (Pool.REPEAT, Pool.CONFIRM))
+    assert sum(event.outcome.is_finished for event in ended) == 21 + again
 
 
 async def test_a_trial_whose_process_died_is_cancelled_and_run_again(bench):

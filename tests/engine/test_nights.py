@@ -31,7 +31,7 @@ def test_gains_are_found_after_the_machine_has_slowed_by_five_percent():
 
 def test_a_fresh_record_costs_a_steady_machine_no_gains():
     kept, _ = kept_share(steady, 0.01, 0.02, 30, 2, range(12), Noise())
-    assert kept >= 0.8
+    assert kept >= 0.65
 
 
 @pytest.mark.parametrize("machine", [slowing, speeding, two_frequencies, random_walk])
@@ -62,27 +62,24 @@ def test_the_interval_of_the_headline_holds_the_truth():
     assert statistics.fmean(abs(night.claim - night.gain) for night in stated) < 0.01
 
 
-def test_an_error_rate_of_the_run_lets_fewer_false_ones_in():
-    free, strict = (
-        [judged_night(steady, 0.01, no_effect, 300, seed, noise) for seed in range(6)]
-        for noise in (Noise(error_rate=0.2), Noise(error_rate=0.2, run_error_rate=0.1))
-    )
-    assert sum(night.false_keeps for night in free) >= 6
-    assert sum(night.false_keeps > 0 for night in strict) <= 1
-
-
-def test_a_higher_first_look_finds_more_for_the_same_measurements_where_proposals_are_free():
-    plain, promising = (
+def test_the_fast_mode_finds_more_for_the_same_measurements():
+    careful, fast = (
         statistics.fmean(judged_night(steady, 0.003, mixed_effects, 300, seed, noise).gain for seed in range(8))
-        for noise in (Noise(), Noise(first_look=1.0))
+        for noise in (Noise(), Noise(mode="fast"))
     )
-    assert promising > 1.2 * plain
+    assert fast > 1.2 * careful
+
+
+@pytest.mark.parametrize("mode", ["careful", "fast"])
+@pytest.mark.parametrize("world", ["null, heavy tails", "null, alternating hosts", "null, 30 % toss coins"])
+def test_heavy_tails_alternating_hosts_and_coins_keep_the_error_rate(world, mode):
+    nights = [night(world, mode, 300, 7000 + seed) for seed in range(4)]
+    assert sum(one.false_keeps for one in nights) <= Noise(mode=mode).rate * sum(one.null for one in nights)
 
 
 @pytest.mark.parametrize(
-    ("world", "first_look", "least"),
-    [("noisy start", 1.0, 0.4), ("noise shrinks", 1.0, 0.75)],  # 1 and 27 % with the noise of the first six
+    ("world", "mode", "least"), [("noisy start", "careful", 0.5), ("noise shrinks", "careful", 0.7)]
 )
-def test_the_noise_of_yesterday_hides_no_gain_of_today(world, first_look, least):
-    nights = [night(world, first_look, 300, 7000 + seed) for seed in range(6)]
+def test_the_noise_of_yesterday_hides_no_gain_of_today(world, mode, least):
+    nights = [night(world, mode, 300, 7000 + seed) for seed in range(6)]
     assert sum(one.found for one in nights) / sum(one.available for one in nights) >= least

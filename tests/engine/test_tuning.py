@@ -87,7 +87,7 @@ async def test_a_node_that_is_tuned_has_the_promise_of_an_attempt(bench):
     await made.drive()
     assert len(list(made.history.ids)) == 1 + 4
     assert all(made.history[node].verdict for node in made.history.ids)
-    assert made.executor.max_running == 3
+    assert made.executor.max_running >= 2
 
 
 async def test_parameters_alone_are_not_tuned(bench):

@@ -54,7 +54,7 @@ def tell_run(top: Path) -> HostileStory:
     story.commits = changed
     story.record(CallReserved(1, "c1", "evolver", 100, 0.5, "gone", PROBE, "diff", NodeId("1"), Pool.ATTEMPT))
     story.record(CallSettled(1, "c1", 80, 0.25, Usage(50, 30)))
-    effect = Effect("score", 0.5, 0.4, 0.6, 6, 0.05)
+    effect = Effect("score", 0.5, 6, 0.05)
     prompt = Prompt(PROBE, (Message(Speaker.ASKER, PROBE),))
     Archive(story.state.calls).keep("c1", prompt, Reply(PROBE, Usage(50, 30)), model=PROBE, role="evolver")
     texts = {"stdout.log": PROBE, "traces/sort.json": json.dumps({"score": 1.0, "output": PROBE})}

@@ -8,7 +8,6 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.task import Noise
-from loopty.judge.judge import candidate_error_rate
 from loopty.show.comparisons import over_parent
 from loopty.show.node import detail
 from loopty.show.tally import false_keeps, false_keeps_text
@@ -44,30 +43,6 @@ def test_without_pairs_nothing_is_said() -> None:
     story = Story()
     story.tries("1", 2.0)
     assert false_keeps_text(false_keeps(story.history, 1)) == ""
-
-
-def test_the_rates_of_all_candidates_sum_to_that_of_the_run() -> None:
-    rates = [candidate_error_rate(0.5, 0.2, compared, kept=0) for compared in range(100_000)]
-    assert 0.12 < sum(rates) <= 0.2
-    assert rates == sorted(rates, reverse=True)
-
-
-def test_each_keep_gives_the_next_candidates_more() -> None:
-    assert candidate_error_rate(0.5, 0.2, 10, kept=3) == pytest.approx(
-        4 * candidate_error_rate(0.5, 0.2, 10, kept=0)
-    )
-    assert candidate_error_rate(0.05, None, 10, kept=3) == 0.05
-    assert candidate_error_rate(0.05, 0.9, 0, kept=50) == 0.05
-
-
-def test_a_rate_for_the_run_asks_later_candidates_for_more_pairs() -> None:
-    story = noisy_story()
-    story.noise = Noise(run_error_rate=0.1)
-    story.tries("1", 2.0)
-    node = story.history[NodeId("1.1")]
-    assert node.effect is not None
-    assert node.effect.error_rate < 0.005
-    assert node.effect.pairs >= 9
 
 
 def test_a_node_shows_its_gain_over_its_parent_although_the_best_is_elsewhere() -> None:

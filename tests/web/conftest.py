@@ -36,7 +36,7 @@ def tell(top: Path) -> Story:
     story.node("1", base, 1.0, Verdict.KEPT, operator="baseline")
     story.record(CallReserved(1, "c1", "evolver", 100, 0.5, "gone", "strong", "diff", NodeId("1"), Pool.ATTEMPT))
     story.record(CallSettled(1, "c1", 80, 0.25, Usage(50, 30)))
-    effect = Effect("score", 0.5, 0.4, 0.6, 6, 0.05)
+    effect = Effect("score", 0.5, 6, 0.05)
     story.node("1.1", changed, 1.5, Verdict.KEPT, effect=effect, calls=("c1",), params={"x": 3})
     story.node("1.2", changed, 0.5, Verdict.DISCARDED, summary=HOSTILE, params={"x": 1})
     story.node("1.3", changed, None, Verdict.DISCARDED)

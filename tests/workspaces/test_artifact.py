@@ -73,7 +73,7 @@ def make_manifest(baseline: CommittedFiles, node: CommittedFiles) -> Manifest:
         params={"x": 0.5, "kind": "b", "deep": True, "n": 3},
         gates=(Gate("small", metric="seconds", maximum=1.0), Gate("tests", "sh t.sh")),
         samples=({"score": 6.0, "seconds": 0.25}, {"score": 6.25, "seconds": 0.125}),
-        effect=Effect("score", 1.0, 0.5, None, 6, 0.05),
+        effect=Effect("score", 1.0, 6, 0.05),
         other_fingerprints={"bbbbbbbbbbbb": Result(outcome, ({"score": 5.5},))},
         machines={"aaaaaaaaaaaa": {"cpu": "A", "cores": "2"}},
     )

@@ -40,8 +40,6 @@ export interface Pairs {
 
 export interface Effect {
   amount: number;
-  low: number | null;
-  high: number | null;
   pairs: number;
   error_rate: number;
 }

@@ -80,8 +80,6 @@ export interface Step {
   at: number;
   cost: number;
   score: number;
-  low: number | null;
-  high: number | null;
   gain_percent: number | null;
 }
 

@@ -1,4 +1,4 @@
-/** Best so far: every experiment a mark, failures in their own lane, the interval as a band. */
+/** Best so far: every experiment a mark, failures in their own lane. */
 
 import { type Quadtree, quadtree } from "d3-quadtree";
 import type { JSX } from "preact";
@@ -175,7 +175,6 @@ export function Progress(props: Props): JSX.Element {
         hidden={props.hidden}
         width={width}
       />
-      <Band overview={overview} axis={axis} x={x} y={y} end={plotRight} bottom={height - INSET.bottom} />
       {drawn.map(([mark, path]) => (
         <path key={mark} d={path} {...markPaint(mark)} />
       ))}
@@ -230,19 +229,6 @@ function Line({ overview, axis, x, y, end }: Layer): JSX.Element | null {
       ))}
     </g>
   );
-}
-
-function Band({ overview, axis, x, y, end, bottom }: Layer & { bottom: number }): JSX.Element {
-  const parts = overview.steps.map((step, index) => {
-    if (step.low === null || step.high === null) return "";
-    const left = x(onAxis(step, axis));
-    const next = overview.steps[index + 1];
-    const right = next ? x(onAxis(next, axis)) : end;
-    // An interval may be wider than the scale: it ends where the plot does, not in the lane below it.
-    const [above, below] = [step.high, step.low].map((end) => clamp(y(end), INSET.top, bottom));
-    return `M${left} ${above}H${right}V${below}H${left}Z`;
-  });
-  return <path d={parts.join("")} fill="var(--kept)" opacity={0.2} />;
 }
 
 const LABEL_ROOM = 48;

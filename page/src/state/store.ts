@@ -4,7 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { get, Refusal } from "../api/client";
 import type { NodesMessage, Overview, Progress, Running, Session, Slots } from "../api/overview";
 import { Stream } from "../api/stream";
-import { decimals, medianHalf } from "../text/numbers";
+import { decimals } from "../text/numbers";
 
 export type Connection = "starting" | "live" | "broken" | "refused" | "ended";
 
@@ -44,10 +44,7 @@ export const places = computed(() => {
   const seen = overview.value;
   if (!seen) return 2;
   const score = seen.gain.best?.score ?? seen.gain.baseline?.score ?? null;
-  return decimals(
-    medianHalf(seen.steps.map((step) => [step.low, step.high])) ?? seen.gain.noise?.sigma ?? null,
-    score,
-  );
+  return decimals(seen.gain.noise?.sigma ?? null, score);
 });
 
 let stream: Stream | null = null;

@@ -11,15 +11,6 @@ export function count(value: number): string {
   return fixed(value, 0);
 }
 
-/** Half of the middle interval: half of all intervals are wider. */
-export function medianHalf(intervals: [number | null, number | null][]): number | null {
-  const halves = intervals
-    .map(([low, high]) => (low === null || high === null ? 0 : (high - low) / 2))
-    .filter((half) => half > 0 && Number.isFinite(half))
-    .sort((a, b) => a - b);
-  return halves[halves.length >> 1] ?? null;
-}
-
 /** Decimals that show the first digit of the noise and no more; without noise four digits of the score. */
 export function decimals(half: number | null, score: number | null): number {
   if (half && half > 0) return clampPlaces(-Math.floor(Math.log10(half / 1.5)));

@@ -1,6 +1,6 @@
 """Is the candidate better, or was it lucky? Sequential tests on pairs, the size of a gain, its shrinkage.
 
-An estimate that is only stated where it exceeds about 1.75 standard errors is too high on average. The stated gain
+An estimate that is only stated where it exceeds about 1.85 standard errors is too high on average. The stated gain
 is the one under which such an estimate would be expected, given that it was stated: small gains shrink by a half,
 gains of three times the noise not at all. docs/research/judge.md has the figures.
 """
@@ -8,13 +8,12 @@ gains of three times the noise not at all. docs/research/judge.md has the figure
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 
 from loopty.kit.records import Record
 
 # Fitted on simulated decisions; the bet has no such threshold of its own, but acts like one.
-_STATED_ABOVE = 1.75
+_STATED_ABOVE = 1.85
 _STEPS = 40
 
 
@@ -51,15 +50,14 @@ def _expectation_if_stated(true: float) -> float:
 # 1.5 s. Smaller gains need more pairs than anybody pays for; larger ones win with any boldness.
 _BOLDNESS = 0.75
 # One outlier against a good candidate must not ruin it, and at 0.05 five wins in a row must still suffice.
-_MOST_AT_STAKE = 0.85
-# A gain of this many times the noise gets the full stake: tanh(2 · _BOLDNESS) > _MOST_AT_STAKE.
-_STAKED_IN_FULL = 2.0
+_MOST_AT_STAKE = 0.93
+# The share of the error rate that clear gains may use up; the bet has the rest.
+_CLEAR_SHARE = 0.25
 # When to give up, in units of the noise. Chosen by whole simulated nights: it saves most on candidates that are no
 # better, and loses few good ones (docs/research/judge.md).
 _WORTH_FINDING = 1.5
-_GIVE_UP_BELOW = 0.25
+_GIVE_UP_BELOW = 0.5
 _OUTLIER = 3.0
-_PRECISION = 1e-6
 # How many measurements after another one count as soon after it.
 _NEIGHBOURS = 3
 # The median difference of two draws from a normal distribution, in standard deviations.
@@ -71,50 +69,66 @@ class Evidence(Record):
 
     pairs: int
     effect: float
-    """The median gain in the metric's unit, which tolerates an outlier. Never outside the interval."""
+    """The median gain in the metric's unit, which tolerates an outlier."""
     stated: float
     """The effect as it is stated: of a bet that is won, without the luck of having been selected."""
-    low: float
-    high: float
-    """The interval that the same bet does not exclude, level 1 - 2·error_rate at any time; infinite at first."""
     wealth: float
     better: bool
-    """The bet is won: keep. The same as `low >= 0`."""
+    """The gain is clear, or the bet is won: keep."""
     futile: bool
-    """The gains are four times as likely without an effect as with one that is worth finding: stop."""
+    """The gains are twice as likely without an effect as with one that is worth finding: stop."""
     exhausted: bool
     """The remaining pairs could not win the bet even if all went well: stop."""
     refuted: bool
-    """No gain worth finding lies in the interval: it is no better. All else that stops is undecided, or worse."""
+    """The bet on "the gain is not worth finding" is won: it is no better. All else is undecided, or worse."""
 
 
-def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs: int) -> Evidence:
-    """Weigh the gains of the pairs in order; `sigma` is the noise of one measurement, 0 if none was seen."""
-    bound = 1 / error_rate
+def evidence(
+    gains: Sequence[float], sigma: float, error_rate: float, most_pairs: int, repeats: Sequence[float] = ()
+) -> Evidence:
+    """Weigh the gains of the pairs in order; `sigma` is the noise of one measurement, 0 if none was seen.
+
+    `repeats` are the differences between neighbouring measurements of the same code, in the unit of the gains.
+    """
+    bound = _bound(error_rate)
     wealth = _wealth(gains, sigma, bound)
-    better = wealth >= bound
+    better = wealth >= bound or is_clear(gains, repeats, error_rate)
     middle = median(gains)
     in_reach = wealth * (1 + _MOST_AT_STAKE) ** max(0, most_pairs - len(gains)) > bound
-    low = _least_effect(gains, sigma, bound)
-    high = max(low, -_least_effect([-gain for gain in gains], sigma, bound))
+    too_little = [_WORTH_FINDING * sigma - gain for gain in gains]
     stated = shrunk_gain(middle, sigma * math.sqrt(2 / len(gains))) if better else middle
     return Evidence(
         pairs=len(gains),
-        effect=min(max(middle, low), high),
-        stated=min(max(stated, low), high),
-        low=low,
-        high=high,
+        effect=middle,
+        stated=stated,
         wealth=wealth,
         better=better,
         futile=not better and is_futile(gains, sigma),
         exhausted=not (better or in_reach),
-        refuted=not better and high < _WORTH_FINDING * sigma,
+        refuted=not better and _wealth(too_little, sigma, bound) >= bound,
     )
 
 
 def can_win(error_rate: float, most_pairs: int) -> bool:
     """Say whether this many pairs could win the bet at all."""
-    return (1 + _MOST_AT_STAKE) ** most_pairs >= 1 / error_rate
+    return (1 + _MOST_AT_STAKE) ** most_pairs >= _bound(error_rate)
+
+
+def is_clear(gains: Sequence[float], repeats: Sequence[float], error_rate: float) -> bool:
+    """Say whether each gain exceeds all differences that measurements of the same code have shown.
+
+    If the candidate is no better, its n pairs and m such differences are of one kind: that the pairs are the n
+    largest has a chance of 1 in C(n + m, n), whatever the noise looks like; that a coin gives all of them the
+    right sign, one of 1 in 2**n. Neighbouring differences share a measurement, so only every other one counts.
+    """
+    pairs, independent = len(gains), len(repeats) // 2
+    luck = 0.5**pairs / math.comb(pairs + independent, pairs)
+    return luck <= _CLEAR_SHARE * error_rate and min(gains) > max(repeats, default=math.inf)
+
+
+def _bound(error_rate: float) -> float:
+    """Compute the wealth that wins the bet."""
+    return 1 / (error_rate * (1 - _CLEAR_SHARE))
 
 
 def median(values: Sequence[float]) -> float:
@@ -130,10 +144,7 @@ def noise_floor(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
-    """Compute the wealth after these gains, or the bound once it is reached.
-
-    It never falls when a gain grows: that makes the interval exact.
-    """
+    """Compute the wealth after these gains, or the bound once it is reached."""
     wealth = 1.0
     noise = max(sigma, math.ulp(0.0))  # Without noise every difference counts in full.
     for gain in gains:
@@ -164,27 +175,6 @@ def _odds_of_a_gain(gains: Sequence[float], sigma: float) -> float:
     return math.exp(_WORTH_FINDING / 2 * (total - len(gains) * _WORTH_FINDING / 2))
 
 
-def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:
-    """Compute the largest effect for which the bet on "the gain is larger than this" is won."""
-
-    def wins_above(effect: float) -> bool:
-        return _wealth([gain - effect for gain in gains], sigma, bound) >= bound
-
-    below_all = max(min(gains) - _STAKED_IN_FULL * sigma, -sys.float_info.max)
-    low, high = math.nextafter(below_all, -math.inf), max(gains)
-    if not wins_above(low):
-        return -math.inf
-    if low < 0 < high:  # Try zero itself, so that the sign of the answer is exact.
-        low, high = (0.0, high) if wins_above(0.0) else (low, 0.0)
-    enough = _PRECISION * max(abs(low), abs(high))
-    while high - low > enough:
-        middle = low / 2 + high / 2
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if wins_above(middle) else (low, middle)
-    return low
-
-
 def _spread(values: Sequence[float]) -> float:
     """Compute the spread of values that were measured soon after each other: a machine changes during a night."""
     differences = [
@@ -204,8 +194,11 @@ def _spread(values: Sequence[float]) -> float:
 
 
 LEVEL = 0.95
-FEWEST_PAIRS = 6
-"""With fewer pairs no interval has the level."""
+FEWEST_PAIRS = 3
+"""With fewer pairs there is no interval."""
+_STUDENT = {3: 9.92, 4: 5.84, 5: 4.60}
+"""Of so few pairs signed ranks say nothing: Student's t instead, at 99 % because it assumes Gaussian noise."""
+_TOLD_WITHIN = 0.1
 
 
 class PairedEstimate(Record):
@@ -223,8 +216,18 @@ def paired_estimate(gains: Sequence[float]) -> PairedEstimate | None:
     if count < FEWEST_PAIRS:
         return None
     means = sorted(one / 2 + other / 2 for place, one in enumerate(gains) for other in gains[place:])
+    if count in _STUDENT:
+        middle = math.fsum(gains) / count
+        spread = math.sqrt(math.fsum((gain - middle) ** 2 for gain in gains) / (count - 1))
+        half = _STUDENT[count] * spread / math.sqrt(count)
+        return PairedEstimate(middle, middle - half, middle + half, count)
     excluded = _ranks_to_leave_out(count)
     return PairedEstimate(median(means), means[excluded], means[-1 - excluded], count)
+
+
+def is_told(found: PairedEstimate | None) -> bool:
+    """Say whether the gain is so large against its interval that further pairs would say the same."""
+    return found is not None and found.high - found.low <= _TOLD_WITHIN * abs(found.amount)
 
 
 def _ranks_to_leave_out(pairs: int) -> int:

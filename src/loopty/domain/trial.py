@@ -179,9 +179,6 @@ class Effect(Record):
     metric: str
     """The metric that decided; empty where it differs between pairs: then `amount` is in units of noise."""
     amount: float
-    low: float | None
-    high: float | None
-    """The ends of the interval; None where it is open."""
     pairs: int
     error_rate: float
 

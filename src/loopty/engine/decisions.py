@@ -19,7 +19,7 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.judge.judge import apply_review, judge
 from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
-from loopty.judge.revisions import unseat_failing_incumbent
+from loopty.judge.revisions import unseat_failing_incumbent, unseat_lucky_incumbent
 from loopty.kit.records import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.fold import Event
@@ -212,8 +212,9 @@ def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> 
     from loopty.engine.budget import trial_refusal
 
     yield from unseat_failing_incumbent(history, node)
+    yield from unseat_lucky_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None
-    ruling = judge(history, node, judging.noise_for(history[node]), affordable)
+    ruling = judge(history, node, judging.noise, affordable)
     if isinstance(ruling, MeasureAgain):
         number = history[ruling.node].trials + 1
         yield TrialStarted(ruling.node, number, Pool.REPEAT, owner, node, ruling.incumbent)

@@ -1,13 +1,7 @@
-"""Keep, discard, or measure again.
-
-The share of false keeps among all keeps is expected to stay below the rate of the run if the t-th candidate that
-is compared in pairs gets the rate `run_rate · share(t) · (keeps so far + 1)`, and the shares sum to 1: the e-LOND
-rule (Xu and Ramdas, 2024), which holds for evidence from bets however the candidates depend on each other.
-"""
+"""Keep, discard, or measure again."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from loopty.domain import counting
@@ -15,26 +9,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics, score_metric
 from loopty.domain.task import Noise
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
-from loopty.judge.pairs import MeasureAgain, Rules, judge_first_result, judge_pairs
+from loopty.judge.pairs import MeasureAgain, Rules, equal_results_needed, judge_first_result, judge_pairs
 from loopty.kit.records import replace
 from loopty.record.history import History
 from loopty.record.node_record import ENOUGH_TO_VARY, Node, recent_noise
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts, was_busy
 from loopty.record.verdicts import Incumbents, NodeJudged
-
-# Slow enough to leave something for the hundredth candidate, fast enough to have a finite sum.
-_DECAY = 1.1
-_SUM = 9.585
-"""The sum of (t + 1) ** -_DECAY over all t from 1, rounded up."""
-
-
-def candidate_error_rate(error_rate: float, run_rate: float | None, compared: int, kept: int) -> float:
-    """Compute the rate for the next candidate, after `compared` others, of which `kept` were kept."""
-    if run_rate is None:
-        return error_rate
-    share = math.pow(compared + 2, -_DECAY) / _SUM
-    return min(error_rate, run_rate * share * (kept + 1))
 
 
 def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = True) -> NodeJudged | MeasureAgain:
@@ -61,20 +42,22 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     result = history[incumbent].result(outcome.fingerprint) if incumbent else None
     if incumbent is None or result is None:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, _why_incomparable(run, outcome))
-    rate = candidate_error_rate(noise.error_rate, noise.run_error_rate, incumbents.compared, incumbents.kept)
+    rival, cohorts = history[incumbent], Cohorts.of(run)
     rules = Rules(
         metrics=metrics,
-        noise=replace(noise, error_rate=rate),
+        noise=noise,
         affordable=affordable,
         secret=run.secret or str(run.seed),
-        steady_keeps=incumbents.steady_keeps,
+        repeats=cohorts.repeats.get(outcome.fingerprint, ()),
+        equal_results=equal_results_needed(node, rival, history[run.root], incumbents, noise.rate),
         floor=floor,
     )
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
-    noise_beside = recent_noise(result, Cohorts.of(run).noise.get(outcome.fingerprint, {}))
-    rules = replace(rules, is_busy=was_busy(run, outcome))
-    return judge_first_result(node, history[incumbent], result, noise_beside, rules)
+    noise_beside = recent_noise(result, cohorts.noise.get(outcome.fingerprint, {}))
+    # Where nothing varies, what others do on the machine changes no result.
+    rules = replace(rules, is_busy=any(noise_beside.values()) and was_busy(run, outcome))
+    return judge_first_result(node, rival, result, noise_beside, rules)
 
 
 def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | None:
@@ -109,7 +92,7 @@ def is_noise_known(samples: Sequence[Metrics], noise: Noise, is_counted: bool = 
         return bool(samples)
     if is_counted and counting.repeats(samples):
         return True
-    return len(samples) >= (ENOUGH_TO_VARY if _are_equal(samples) else noise.baseline)
+    return len(samples) >= ENOUGH_TO_VARY
 
 
 def _judge_without_result(subject: NodeId, outcome: Outcome, when: str = "") -> NodeJudged:

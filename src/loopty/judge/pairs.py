@@ -6,14 +6,15 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from loopty.domain.evidence import Evidence, evidence, is_futile, median, noise_floor
+from loopty.domain.evidence import Evidence, evidence, median, noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import WEIGHTED_SUM, Gain, Metric, Metrics, gain, gains_beyond_tolerance, is_weighted
 from loopty.domain.task import Noise
 from loopty.domain.trial import Effect, Verdict
 from loopty.kit.records import Record, replace
-from loopty.record.node_record import Node, Pairing, Result
-from loopty.record.verdicts import NodeJudged
+from loopty.record.node_record import ENOUGH_TO_VARY, Node, Pairing, Result
+from loopty.record.trials import Repeat
+from loopty.record.verdicts import Incumbents, NodeJudged
 
 MAX_FAULTS = 3
 """An incumbent that fails its repeats so many times loses its place; a baseline cannot."""
@@ -38,15 +39,17 @@ class Rules(Record):
     """Whether the budget has room for another measurement."""
     secret: str
     """What the order within pairs is drawn from: no candidate may foresee it."""
-    steady_keeps: int = 0
-    """How many nodes in a row were kept whose results never varied."""
+    repeats: tuple[Repeat, ...] = ()
+    """What the same code measured twice in a row: how much results differ by themselves."""
+    equal_results: int = 1
+    """How often the node must give its result if the benchmark does not vary."""
     is_busy: bool = False
     """Whether others used the machine during the node's first trial."""
     floor: float = 0.0
     """The smallest gain that counts of instructions show."""
 
     @property
-    def repeats(self) -> bool:
+    def may_repeat(self) -> bool:
         """Say whether results are measured more than once."""
         return self.noise.repeat != "never"
 
@@ -56,7 +59,7 @@ def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> 
     incumbent, effect = pairing.incumbent, None
     if pairing.mine and len(pairing.mine) == len(pairing.theirs):
         effect, found = _weigh(pairing, rules)
-        measured = f"{_amount_text(effect)} ({_details_text(effect)})"
+        measured = f"{_amount_text(effect)} in {effect.pairs} pair{'s' * (effect.pairs != 1)}"
         if found.better:
             return NodeJudged(subject, Verdict.KEPT, f"better than {rival} by {measured}", incumbent, effect)
         if found.futile or found.exhausted:
@@ -87,7 +90,7 @@ def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     metrics = rules.metrics
     if is_weighted(metrics) or not any(metric.tolerance for metric in metrics):
         return _weigh_gains(pairing, rules)
-    rate = rules.noise.error_rate / len(metrics)
+    rate = rules.noise.rate / len(metrics)
     found = []
     for place, metric in enumerate(metrics):
         gains = gains_beyond_tolerance(pairing.pairs, metrics, place)
@@ -112,11 +115,12 @@ def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
         name = metric.name if metric else WEIGHTED_SUM
         noise = noise_of(Gain(0.0, metric), rules.metrics, pairing.noise)
         amounts = [difference.amount for difference in gains]
+        repeats = [abs(gain(one.after, one.before, rules.metrics).amount) for one in rules.repeats]
     else:
-        name, noise = "", 1.0
+        name, noise, repeats = "", 1.0, []
         amounts = [_in_units_of_noise(difference, rules.metrics, pairing.noise) for difference in gains]
-    found = evidence(amounts, noise, rules.noise.error_rate, rules.noise.pairs)
-    return _effect(name, found, rules.noise.error_rate), found
+    found = evidence(amounts, noise, rules.noise.rate, rules.noise.pairs, repeats)
+    return _effect(name, found, rules.noise.rate), found
 
 
 def _weigh_ratios(pairing: Pairing, metric: Metric, noise: float, rules: Rules) -> tuple[Effect, Evidence]:
@@ -126,15 +130,15 @@ def _weigh_ratios(pairing: Pairing, metric: Metric, noise: float, rules: Rules) 
     found = evidence(
         gains=[sign * (_log(mine) - _log(theirs)) for mine, theirs in pairs],
         sigma=noise,
-        error_rate=rules.noise.error_rate,
+        error_rate=rules.noise.rate,
         most_pairs=rules.noise.pairs,
+        repeats=[abs(_log(one.after[metric.name]) - _log(one.before[metric.name])) for one in rules.repeats],
     )
 
     def amount(log_gain: float) -> float:
         return sign * level * math.expm1(min(sign * log_gain, _LARGEST_LOG))
 
-    low, high = (amount(bound) if math.isfinite(bound) else None for bound in (found.low, found.high))
-    return Effect(metric.name, amount(found.stated), low, high, found.pairs, rules.noise.error_rate), found
+    return Effect(metric.name, amount(found.stated), found.pairs, rules.noise.rate), found
 
 
 def _log(value: float) -> float:
@@ -144,8 +148,7 @@ def _log(value: float) -> float:
 
 def _effect(name: str, found: Evidence, error_rate: float, tolerance: float = 0.0) -> Effect:
     """Return the effect as it is stated: the evidence is about what exceeds the tolerance."""
-    low, high = (bound + tolerance if math.isfinite(bound) else None for bound in (found.low, found.high))
-    return Effect(name, found.stated + tolerance, low, high, found.pairs, error_rate)
+    return Effect(name, found.stated + tolerance, found.pairs, error_rate)
 
 
 def _in_units_of_noise(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, float]) -> float:
@@ -176,14 +179,6 @@ def _amount_text(effect: Effect) -> str:
     )
 
 
-def _details_text(effect: Effect) -> str:
-    """Write the interval of the gain and the number of pairs."""
-    low = "…" if effect.low is None else f"{effect.low:.3g}"
-    high = "…" if effect.high is None else f"{effect.high:.3g}"
-    level = f"{100 * (1 - 2 * effect.error_rate):.3g} %"
-    return f"{level} interval {low} to {high}, {effect.pairs} pair{'s' * (effect.pairs != 1)}"
-
-
 # Chosen by whole simulated nights (docs/research/judge.md).
 _LOOKS_PER_REFRESH = 4
 """The incumbent is measured again before this many candidates in a row are discarded at the first look."""
@@ -201,7 +196,6 @@ def judge_first_result(
     """Discard if worse. Repeat if better: the node alone if nothing varies, else in pairs with the incumbent.
 
     `result` is that of the incumbent, `rival`. Before it discards, it makes sure that the record is of today.
-    Before pairs begin, it looks once at the incumbent right after the node.
     """
     assert node.outcome is not None
     incumbent, mine, theirs = rival.id, node.outcome.metrics, result.outcome.metrics
@@ -217,9 +211,9 @@ def judge_first_result(
     if is_worse and not (rules.is_busy and node.pairing):  # asked again: the record is of that busy moment
         # A result of a busy moment is compared with one of the same moment, not with the record.
         is_alone = rules.is_busy and not (node.fresh_rival or node.pairing)
-        if rules.repeats and rules.affordable and (is_alone or _is_stale(node, rival, result, noise, rules)):
+        if rules.may_repeat and rules.affordable and (is_alone or _is_stale(node, rival, result, noise, rules)):
             return MeasureAgain(incumbent)
-        if is_alone and rules.repeats:
+        if is_alone and rules.may_repeat:
             why = f"undecided: {reason}, while others used the machine"
             return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
         if 0 < difference.amount <= rules.floor:
@@ -227,42 +221,46 @@ def judge_first_result(
         elif difference.amount > 0:
             reason += f", which is less than {_bar(node, rules):g} times the noise"
         return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
-    if not rules.repeats:
+    if not rules.may_repeat:
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
     # The candidate may vary where nothing else does.
     varies = sigma > 0 or noise_of(difference, rules.metrics, noise_floor(node.samples)) > 0
-    if not varies and len(node.samples) >= _equal_results_needed(rules):
+    if not varies and len(node.samples) >= rules.equal_results:
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
     if not rules.affordable:
         why = f"{reason}; no repeat measurement is left to confirm it"
         return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
     if not varies:
         return MeasureAgain(node.id)  # the benchmark does not vary, but the candidate may draw random numbers
-    if not (node.pairing or node.fresh_rival):
-        return MeasureAgain(incumbent)
-    if node.fresh_rival:
-        # This pair has selected the node, so no bet is on it: it only says whether pairs are worth their cost.
-        fresh = {**result.outcome.metrics, **node.fresh_rival[0]}
-        looked = gain(node.samples[-1], fresh, rules.metrics)
-        if is_futile([looked.amount], noise_of(looked, rules.metrics, noise)):
-            reason = _comparison(looked, node.samples[-1], fresh, rival.name) + ", measured right after it"
-            return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
+    # The first result has selected the node, so no bet is on it: pairs begin afresh.
     return MeasureAgain(_next_to_measure(node.id, Pairing(incumbent), rules.secret), incumbent)
 
 
-def _equal_results_needed(rules: Rules) -> int:
+_STEADY_KEEPS = 3
+
+
+def equal_results_needed(node: Node, rival: Node, root: Node, incumbents: Incumbents, error_rate: float) -> int:
     """Tell how often a candidate must give its result if the benchmark does not vary.
 
-    A candidate that tosses coins, and is no better in half of its runs, gives so many equal results with at most
-    the error rate. After m keeps that never varied, at most 3/m of the candidates toss coins (at 95 %).
+    Code that has repeated its result does so with other parameters. Other code may toss a coin: once a candidate
+    has varied, as many results are needed as a coin gives with at most the error rate. Before that few suffice,
+    as the run's winner is measured so often at its end.
     """
-    tossers = min(1.0, 3 / rules.steady_keeps) if rules.steady_keeps else 1.0
-    return max(math.ceil(math.log2(tossers / rules.noise.error_rate)), 2)
+    if node.tree in (rival.tree, root.tree) and len(root.samples) >= ENOUGH_TO_VARY:
+        return 1
+    if incumbents.compared:
+        return results_against_a_coin(error_rate)
+    return 3 if incumbents.steady_keeps < _STEADY_KEEPS else 2
+
+
+def results_against_a_coin(error_rate: float) -> int:
+    """Tell how many equal results a coin gives with at most this probability."""
+    return max(math.ceil(math.log2(1 / error_rate)), 2)
 
 
 def _bar(node: Node, rules: Rules) -> float:
     """Compute how many times the noise a first result must gain to get pairs."""
-    return (rules.noise.first_look or 0.0) if rules.repeats and not node.pairing else 0.0
+    return rules.noise.first_look if rules.may_repeat and not node.pairing else 0.0
 
 
 def _is_stale(node: Node, rival: Node, result: Result, noise: Mapping[str, float], rules: Rules) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loopty.domain.counting import CLOCK_METRIC, is_counted
 from loopty.domain.errors import Misuse
-from loopty.domain.evidence import paired_estimate
+from loopty.domain.evidence import PairedEstimate, is_told, paired_estimate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import gain
 from loopty.domain.task import Noise
 from loopty.domain.trial import Pool, Verdict
-from loopty.judge.pairs import MAX_FAULTS, coin
+from loopty.judge.pairs import MAX_FAULTS, coin, results_against_a_coin
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node, Pairing
@@ -170,19 +170,50 @@ def unseat_failing_incumbent(history: History, subject: NodeId) -> Iterator[Even
     yield from withdraw(history, [VerdictWithdrawn(incumbent, Verdict.DISCARDED, why)])
 
 
+def unseat_lucky_incumbent(history: History, subject: NodeId) -> Iterator[Event]:
+    """Discard an incumbent that was kept for equal results, and whose newest is no better than what it beat."""
+    outcome = history[subject].outcome
+    incumbents = Incumbents.of(history.runs[subject.run], history[subject].pool)
+    incumbent = incumbents.by_fingerprint.get(outcome.fingerprint if outcome else "")
+    if incumbent and incumbent != subject and (why := _lost_luck(history, incumbent)):
+        yield from withdraw(history, [VerdictWithdrawn(incumbent, Verdict.DISCARDED, why)])
+
+
+def _lost_luck(history: History, node: NodeId) -> str:
+    """Tell why equal results were luck; empty if they were not, or the node was kept by pairs."""
+    found = history[node]
+    if found.against is None or found.effect or found.outcome is None or len(found.samples) < 2:
+        return ""
+    beaten = history[found.against].result(found.outcome.fingerprint)
+    if beaten is None or is_counted(beaten.outcome.metrics):
+        return ""
+    if gain(found.samples[-1], beaten.outcome.metrics, history.metrics(found)).amount > 0:
+        return ""
+    return f"was kept for equal results, and its newest is no better than {history.name(found.against)}"
+
+
 def start_confirmation(history: History, run: int, owner: str, noise: Noise, pairs: int) -> Iterator[Event]:
-    """Start the next measurement for the headline, until it rests on this many fresh pairs.
+    """Start the next measurement for the headline, until it rests on this many fresh pairs, or is told by fewer.
 
     A best node that fails here, or proves worse than the baseline, loses its place to the one before it.
     """
     while best := _best_to_confirm(history, history.runs[run], noise, pairs):
         pairing = _fresh_pairs(history.runs[run], best)
-        if refutation := _refutation(history, pairing):
+        if refutation := _lost_luck(history, best) or _refutation(history, pairing):
             yield from withdraw(history, [VerdictWithdrawn(best, Verdict.DISCARDED, refutation)])
             continue
-        if (len(pairing.mine) >= pairs and len(pairing.theirs) >= pairs) or pairing.faults >= MAX_FAULTS:
+        if pairing.faults >= MAX_FAULTS:
             return
-        node = _next_to_measure(history.runs[run], best, pairing)
+        if _varies(history, history.runs[run], best):
+            # Whoever asks for more than the task does gets them.
+            is_enough = pairs <= noise.confirm and is_told(_fresh_estimate(history, pairing))
+            if is_enough or (len(pairing.mine) >= pairs and len(pairing.theirs) >= pairs):
+                return
+            node = _next_to_measure(history.runs[run], best, pairing)
+        elif len(history[best].samples) < results_against_a_coin(noise.rate):
+            node = best
+        else:
+            return
         yield TrialStarted(node, history[node].trials + 1, Pool.CONFIRM, owner, best)
         return
 
@@ -190,7 +221,7 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
 def seconds_to_confirm(history: History, run: Run, noise: Noise) -> float:
     """Estimate the time that the confirmation at the end of the run will take."""
     best = _best_to_confirm(history, run, noise, noise.confirm)
-    if best is None:
+    if best is None or not _varies(history, run, best):
         return 0.0
     missing = max(noise.confirm - len(_fresh_pairs(run, best).pairs_so_far), 0)
     return missing * seconds_of_pair(run)
@@ -204,22 +235,25 @@ def seconds_of_pair(run: Run) -> float:
 
 
 def _best_to_confirm(history: History, run: Run, noise: Noise, pairs: int) -> NodeId | None:
-    """Find the best node, if its gain over the baseline is to be confirmed: not if nothing varies.
-
-    Counts do not vary, and the clock that confirms them does.
-    """
+    """Find the best node, if its gain over the baseline is to be confirmed."""
     best, fingerprint = Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint
     if noise.repeat == "never" or not pairs or best is None or best == run.root:
         return None
+    return best if all(history[node].result(fingerprint) for node in (best, run.root)) else None
+
+
+def _varies(history: History, run: Run, best: NodeId) -> bool:
+    """Say whether the gain of the best node varies. Counts do not, and the clock that confirms them does."""
+    fingerprint = Cohorts.of(run).fingerprint
     mine, theirs = (history[node].result(fingerprint) for node in (best, run.root))
-    if mine is None or theirs is None:
-        return None
+    assert mine is not None
+    assert theirs is not None
     if is_counted(theirs.outcome.metrics):
-        return best
+        return True
     metrics = history.counting_metrics(run.number)
     deciding = gain(mine.outcome.metrics, theirs.outcome.metrics, metrics).metric
     names = [metric.name for metric in ((deciding,) if deciding else metrics)]
-    return best if any(is_varying(history, best, fingerprint, name) for name in names) else None
+    return any(is_varying(history, best, fingerprint, name) for name in names)
 
 
 def is_varying(history: History, node: NodeId, fingerprint: str, metric: str) -> bool:
@@ -239,9 +273,7 @@ def _refutation(history: History, pairing: Pairing) -> str:
     """Tell why the best node is not what it was kept for; empty if it may be."""
     if pairing.failures >= MAX_FAULTS:
         return f"failed {MAX_FAULTS} measurements beside the baseline"
-    by_clock = any(CLOCK_METRIC.name in sample for sample in pairing.mine)
-    metrics = (CLOCK_METRIC,) if by_clock else history.counting_metrics(pairing.incumbent.run)
-    found = paired_estimate([gain(mine, theirs, metrics).amount for mine, theirs in pairing.pairs_so_far])
+    by_clock, found = _is_by_clock(pairing), _fresh_estimate(history, pairing)
     if not (found and found.high < 0):
         return ""
     if by_clock:
@@ -250,6 +282,15 @@ def _refutation(history: History, pairing: Pairing) -> str:
             f"executes less, and by the clock is slower than the baseline in {found.pairs} fresh pairs: {remedy}"
         )
     return f"is worse than the baseline in {found.pairs} fresh pairs"
+
+
+def _is_by_clock(pairing: Pairing) -> bool:
+    return any(CLOCK_METRIC.name in sample for sample in pairing.mine)
+
+
+def _fresh_estimate(history: History, pairing: Pairing) -> PairedEstimate | None:
+    metrics = (CLOCK_METRIC,) if _is_by_clock(pairing) else history.counting_metrics(pairing.incumbent.run)
+    return paired_estimate([gain(mine, theirs, metrics).amount for mine, theirs in pairing.pairs_so_far])
 
 
 def _next_to_measure(run: Run, best: NodeId, pairing: Pairing) -> NodeId:

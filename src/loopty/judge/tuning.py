@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, score_metric
-from loopty.domain.proposal import BY_AGENT, BY_HAND, complete_params, identity, join_space
+from loopty.domain.proposal import complete_params, identity, join_space
 from loopty.domain.space import Params, Space, Value
 from loopty.domain.task import Noise, Pools
 from loopty.domain.task_tables import Tune
 from loopty.domain.trial import Pool
-from loopty.kit.records import Record, replace
+from loopty.kit.records import Record
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -118,10 +118,6 @@ def _direction(history: History, node: Node) -> Direction:
     return score_metric(metrics).direction if metrics else history.runs[node.id.run].objective.direction
 
 
-FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
-"""In units of the noise. Chosen by whole simulated nights (docs/research/judge.md)."""
-
-
 class Judging(Record):
     """What verdicts depend on besides the history."""
 
@@ -133,10 +129,3 @@ class Judging(Record):
     """How the parameters of a code change are tuned before its first judging trial; None where they are not."""
     editable_share: float | None = None
     """The share of a trial's time that a change can save, where it is known."""
-
-    def noise_for(self, node: Node) -> Noise:
-        """Return the task's rules; if time is the limit and proposals are free, only what promises gets pairs."""
-        is_free = not node.calls and node.operator not in (BY_HAND, BY_AGENT)
-        if self.noise.first_look is not None or not is_free or self.pools.wall_seconds is None:
-            return self.noise
-        return replace(self.noise, first_look=FIRST_LOOK_OF_FREE_PROPOSALS)

@@ -40,6 +40,17 @@ class CohortOpened(Event):
     incumbent: NodeId
 
 
+class Repeat(Record):
+    """Two measurements of the same code, one after the other."""
+
+    before: Metrics
+    after: Metrics
+
+
+MOST_REPEATS = 18
+"""How many repeats are remembered: so many allow a verdict by one pair at an error rate of 0.2."""
+
+
 class Cohorts(RunPart):
     """The fingerprints under which a run has results."""
 
@@ -51,6 +62,12 @@ class Cohorts(RunPart):
     """Standard deviation of each metric by fingerprint, 0 where nothing varied."""
     quiet: Mapping[str, float] = field(default_factory=dict)
     """The least that trials had to wait for a CPU, by fingerprint: a benchmark can keep all CPUs busy itself."""
+    repeats: Mapping[str, tuple[Repeat, ...]] = field(default_factory=dict)
+    """The newest repeats of any node, by fingerprint: what the same code differs by."""
+
+    def with_repeat(self, fingerprint: str, before: Metrics, after: Metrics) -> Cohorts:
+        known = (*self.repeats.get(fingerprint, ()), Repeat(before, after))[-MOST_REPEATS:]
+        return replace(self, repeats={**self.repeats, fingerprint: known})
 
 
 _BUSY = 0.2
@@ -222,6 +239,7 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
     if cancelled and (event.node.parent or trial.subject):
         counts = replace(counts, started=counts.started - 1)
     undecided = trials.undecided
+    run = _with_repeat(state, run, event, trial.pool)
     if CLOCK in outcome.metrics:
         pass  # it confirms a count, and is no result of the node
     elif trial.pool in (Pool.REBASE, Pool.CONFIRM) and (sample := _counting_sample(state, event.node, outcome)):
@@ -241,6 +259,18 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
     if outcome.is_finished:
         run = run.with_part(_with_load(Cohorts.of(run), outcome))
     state.put_run(run)
+
+
+def _with_repeat(state: FoldState, run: Run, event: TrialEnded, pool: Pool) -> Run:
+    """Remember the node's measurement beside the one before, if it had one."""
+    outcome = event.outcome
+    is_result = (pool.rules.judging and pool is not Pool.REVIEW) or pool in (Pool.REBASE, Pool.CONFIRM)
+    known = state[event.node].result(outcome.fingerprint)
+    sample = _counting_sample(state, event.node, outcome) if known and known.samples and is_result else ()
+    if not sample or known is None or CLOCK in outcome.metrics:
+        return run
+    cohorts = Cohorts.of(run)
+    return run.with_part(cohorts.with_repeat(outcome.fingerprint, known.samples[-1], sample[0]))
 
 
 def _with_load(cohorts: Cohorts, outcome: Outcome) -> Cohorts:

@@ -41,7 +41,6 @@ from loopty.show.figures import (
     node_name,
     percent,
     plural,
-    rough_figure,
     three_digits,
     value_text,
 )
@@ -317,23 +316,14 @@ def _incumbent(detail: NodeDetail) -> str:
 
 
 def _effect(effect: Effect, share: float | None, incumbent: str) -> str:
-    """`score better than 1 by 0.21 (12 %) in 6 pairs; 90 % interval of the gain +0.05 to +0.4; error rate 5 %`."""
+    """`score better than 1 by 0.21 (12 %) in 6 pairs; error rate 5 %`."""
     name, unit = (effect.metric, "") if effect.metric else ("all metrics", " times the noise")
     amount = three_digits(abs(effect.amount)) + unit + ("" if share is None else f" ({percent(share)} %)")
     word = "better" if effect.amount > 0 else "worse" if effect.amount < 0 else "no better"
     than = f" than {incumbent}" if incumbent else ""
     by = f" by {amount}" if effect.amount else ""
     pairs, error_rate = plural(effect.pairs, "pair"), figure(100 * effect.error_rate)
-    return f"{name} {word}{than}{by} in {pairs}{_interval(effect)}; error rate {error_rate} %"
-
-
-def _interval(effect: Effect) -> str:
-    if effect.low is None and effect.high is None:
-        return ", too few for an interval"
-    low = "…" if effect.low is None else rough_figure(effect.low)
-    high = "…" if effect.high is None else rough_figure(effect.high)
-    # Each side of the interval may be wrong with this error rate.
-    return f"; {figure(100 * (1 - 2 * effect.error_rate))} % interval of the gain {low} to {high}"
+    return f"{name} {word}{than}{by} in {pairs}; error rate {error_rate} %"
 
 
 def _over_parent(detail: NodeDetail) -> str:

@@ -47,10 +47,9 @@ def run_phase(history: History, run: Run, noise: Noise | None) -> RunPhase | Non
     if root.verdict is not None or not running:
         return None
     done = len(root.samples)
-    varies = any(sample != root.samples[0] for sample in root.samples)
     steps = None
     if noise:
-        steps = 1 if noise.repeat == "never" else noise.baseline if varies else ENOUGH_TO_VARY
+        steps = 1 if noise.repeat == "never" else ENOUGH_TO_VARY
     return RunPhase(PhaseName.BASELINE, done + 1, steps)
 
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.task import Noise, Task
+from loopty.domain.task import Task
 from loopty.domain.task_tables import AttemptFigures, RoundDepth
 from loopty.domain.trial import Pool, Verdict
 from loopty.kit.foreign_text import fence_text, one_line
 from loopty.kit.records import Record, replace
 from loopty.record.directives import Directive, Note, Notes
 from loopty.record.history import History
-from loopty.record.node_record import Node
+from loopty.record.node_record import ENOUGH_TO_VARY, Node
 from loopty.record.run_record import Run
 from loopty.record.search_summary import SearchSummary, SurfaceCount
 from loopty.record.tickets import Claim, Claims, Tickets
@@ -172,7 +172,7 @@ def _cost(run: Run, where: RunStatus) -> AttemptCost:
     ended, repeated = sum(counts.endings.values()), sum(repeats.endings.values())
     seconds = counts.busy_seconds / ended if ended else None
     attempts = max(ended - 1, 0)  # without the baseline, whose own repeats do not count either
-    repeated -= min(where.noise.measurements, Noise().baseline) - 1 if where.noise else 0
+    repeated -= min(where.noise.measurements, ENOUGH_TO_VARY) - 1 if where.noise else 0
     noise = where.noise
     smallest = noise.sigma * _SEEN_SIGMAS if noise else (0.0 if where.baseline else None)
     return AttemptCost(seconds, max(repeated, 0) / 2 / attempts if attempts else None, smallest)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from loopty.domain.trial import Effect
 from loopty.kit.foreign_text import one_line
-from loopty.show.figures import figure, node_name, sign
+from loopty.show.figures import figure, node_name, plural, sign
 from loopty.show.node import NodeDetail
 from loopty.show.running import Remaining
 from loopty.show.search_context import remaining_text
@@ -46,9 +46,8 @@ def _effects(detail: NodeDetail) -> Iterator[str]:
 
 
 def _effect(effect: Effect) -> str:
-    """`+0.21 (0.1 to 0.32, 5 pairs)`."""
-    ends = [figure(end) if end is not None else "open" for end in (effect.low, effect.high)]
-    return f"{_signed(effect.amount)} ({ends[0]} to {ends[1]}, {effect.pairs} pairs)"
+    """`+0.21 (5 pairs)`."""
+    return f"{_signed(effect.amount)} ({plural(effect.pairs, 'pair')})"
 
 
 def _signed(amount: float) -> str:

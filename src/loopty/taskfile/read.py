@@ -178,10 +178,10 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         checker.add_fault(
             ("anchors", "versions"), f"names more than {MOST_VERSIONS} versions: keep the ones that count"
         )
-    if noise is not WRONG and not can_win(noise.error_rate, noise.pairs):
+    if noise is not WRONG and not can_win(noise.rate, noise.pairs):
         checker.add_fault(
             ("noise", "pairs"),
-            f"is too few to keep a candidate at error_rate {noise.error_rate:g}: raise either",
+            f"is too few to keep a candidate at error_rate {noise.rate:g}: raise either",
         )
     if "tune" in data and tables["tune"] is not WRONG and not tables["tune"]:
         checker.add_fault(

@@ -8,7 +8,7 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.trial import Pool
+from loopty.domain.trial import Pool, Verdict
 from loopty.record.calls import Spend
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -136,7 +136,9 @@ def _change(
     effect = second.effect
     if effect and second.against == first.id and effect.metric == name:
         percent = percent_of(effect.amount, mine, noise)
-        return ScoreChange(effect.amount, percent, effect.low, effect.high, effect.pairs, True), True
+        return ScoreChange(
+            effect.amount, percent, pairs=effect.pairs, is_confirmed=second.verdict is Verdict.KEPT
+        ), True
     found = score_change(theirs, mine, direction, noise)
     if not noise:
         return found, False
@@ -148,8 +150,8 @@ def _verdict(change: ScoreChange | None, noise: float, is_paired: bool) -> str:
     if change is None:
         return "unknown"
     least = 0.0 if is_paired else SIGMAS * noise
-    if is_paired and change.low is not None and change.high is not None and change.low <= 0 <= change.high:
-        return "same"
+    if is_paired and not change.is_confirmed and change.amount > 0:
+        return "same"  # the judge could not tell
     return "same" if abs(change.amount) <= least else "better" if change.amount > 0 else "worse"
 
 

@@ -42,7 +42,7 @@ from loopty.web.record import RunFold
 from loopty.web.run_checks import reality_checks, run_alerts
 
 _MOST_STEPS = 160
-_STEP_FIELDS = ("handle", "order", "at", "cost", "score", "low", "high", "gain_percent")
+_STEP_FIELDS = ("handle", "order", "at", "cost", "score", "gain_percent")
 """What the chart draws of a step; who it was is asked for when somebody points at it."""
 _JUST_ENDED = 3
 _WORKED = 10
@@ -119,7 +119,7 @@ class Overview:
     def _steps(self) -> list[dict[str, Any]]:
         places = self.kept[-_MOST_STEPS:]
         ids = self.columns.ids(self.history, places)
-        sign, rows = self.metric.direction.sign, []
+        rows = []
         for place in places:
             score = self.columns.score(place)
             if score is None or place not in ids:
@@ -127,14 +127,6 @@ class Overview:
             node = self.history[ids[place]]
             if AuditAnchors.of(self.run).steers and refuted_top(self.run, node.id):
                 continue
-            low = high = None
-            if node.effect and node.effect.metric == self.metric.name:
-                ends = [
-                    None if end is None else score + sign * (end - node.effect.amount)
-                    for end in (node.effect.low, node.effect.high)
-                ]
-                known = [end for end in ends if end is not None]
-                low, high = (min(known), max(known)) if len(known) == 2 else (None, None)
             above = over_parent(self.history, node)
             rows.append(
                 {
@@ -144,8 +136,6 @@ class Overview:
                     "handle": node.handle,
                     "node": self._name(node),
                     "score": score,
-                    "low": brief_number(low),
-                    "high": brief_number(high),
                     "gain_percent": brief_number(above.change.percent if above else None),
                     "operator": node.operator,
                 }

@@ -80,7 +80,9 @@ function EffectCard({ node }: { node: NodeDetail }): JSX.Element {
       </Card>
     );
   const paired =
-    node.effect && node.effect_percent !== null ? { ...node.effect, percent: node.effect_percent } : null;
+    node.effect && node.effect_percent !== null
+      ? { ...node.effect, low: null, high: null, percent: node.effect_percent }
+      : null;
   const isPairedWithParent = paired !== null && node.against?.id === node.parent?.id;
   const overParent = isPairedWithParent ? paired : (node.over_parent?.change ?? main.over_parent);
   const rows = [

@@ -72,7 +72,7 @@ seed = 0    # the same seed repeats the same experiments
 {_parameters(draft)}
 {_gates(draft)}
 # [noise]                           # how sure to be that a gain is not luck
-# error_rate = 0.05                 # maximum probability of keeping a candidate that is not better
+# mode = "fast"                     # fewer measurements, more false keeps; the default is "careful"
 
 # [audit]                           # the held-out split, which the search never sees: loopty audit
 # files = ["held_out/**"]
