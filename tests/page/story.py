@@ -90,7 +90,7 @@ def tell_noisy_run(top: Path) -> HostileStory:
         )
     story.record(NodeJudged(root, Verdict.KEPT, "the first result"))
     story.commits = commit(top, "x.py", "def run():\n    return 2\n")
-    story.add("1.1", 11.0, Verdict.KEPT, effect=Effect("score", 1.0, -30.0, 30.0, 6, 0.05), summary="sort once")
+    story.add("1.1", 11.0, Verdict.KEPT, effect=Effect("score", 1.0, 6, 0.05), summary="sort once")
     story.add("1.2", 9.0, Verdict.DISCARDED, summary="")
     return story
 

@@ -32,7 +32,7 @@ async def test_the_gain_has_the_words_of_the_terminal(story):
 
 async def test_what_is_over_the_parent_is_from_pairs_with_the_parent(story):
     files = commit(story.top, "x.txt", "three\n")
-    effect = Effect("score", 0.15, 0.1, 0.2, 6, 0.05)
+    effect = Effect("score", 0.15, 6, 0.05)
     story.node("1.1.2", files, 3.0, Verdict.KEPT, effect=effect)
     story.node("1.6", files, 4.0, Verdict.KEPT, effect=effect, params={"x": 5})
     async with serve(story.top) as client:
