@@ -921,3 +921,12 @@ def test_the_page_of_failures_is_current():
 
 if __name__ == "__main__":
     print(page(), end="")
+
+
+def test_a_package_that_is_mounted_and_lacks_a_file_is_of_another_version():
+    mounted = "mounts = ['node_modules']"
+    found = explain(
+        "Error: Cannot find module 'left/lib/parse'\nRequire stack:\n- /a.js", NODE_MODULES, more=mounted
+    )
+    assert found.sentence == "left is installed, and has no left/lib/parse"
+    assert not found.settings

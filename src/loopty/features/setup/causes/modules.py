@@ -172,7 +172,14 @@ def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
     package = _PACKAGE.match(found["name"]) if found else None
     if found is None or package is None or found["name"].startswith((".", "/")):
         return None
-    if facts.has_path(f"node_modules/{package[0]}") and (folder := facts.outermost_ignored("node_modules")):
+    has_package = facts.has_path(f"node_modules/{package[0]}")
+    if has_package and "node_modules" in failure.task.benchmark.mounts:
+        return Cause(
+            "node-package-of-another-version",
+            f"{package[0]} is installed, and has no {found['name']}",
+            advice=f"install the version of {package[0]} that the repository was written for",
+        )
+    if has_package and (folder := facts.outermost_ignored("node_modules")):
         return Cause(
             "module-in-ignored-environment",
             f"{package[0]} is installed in {folder}, which git ignores, so trials do not see it",
