@@ -3,6 +3,8 @@
 from loopty.domain.trial import Pool, Verdict
 from loopty.record.verdicts import Incumbents
 
+from .state import event_count
+
 
 def test_eight_new_and_eight_run_at_once_all_succeed(code_place):
     code_place.loopty("run", "1")
@@ -76,7 +78,7 @@ def test_a_second_optimize_on_the_same_run_is_refused_with_the_owner(parameter_p
     toml = (parameter_place.top / "loopty.toml").read_text()
     parameter_place.write("loopty.toml", toml.replace('command = "', 'command = "sleep 0.5; '))
     first = parameter_place.start("optimize", "--quiet")
-    while not (parameter_place.state / "nodes/1.1").exists():
+    while event_count(parameter_place, "node-judged") < 2:
         assert first.poll() is None
     second = parameter_place.loopty("optimize", code=2)
     assert "driven by" in second.stderr
