@@ -106,7 +106,7 @@ def test_show_mentions_the_calls(proposed):
 def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
     reply = "nothing to change \x1b[2J"
     with vendor(reply, reply, number(7), reply) as server:
-        code_place.write("loopty.toml", CODE_TASK.format(attempts=2) + evolver(server))
+        code_place.write("loopty.toml", CODE_TASK.format(attempts="2\nquestions = 1") + evolver(server))
         closing = code_place.loopty("optimize", "--quiet")
     assert closing.stderr.endswith("what was refused: loopty show @2 --refused\n")
 
