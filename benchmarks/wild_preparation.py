@@ -59,8 +59,10 @@ def prepare(checkout: Path, language: str) -> None:
                 continue  # a developer would go on without the linter that cannot be had
     elif language in ("JavaScript", "TypeScript") and (checkout / "package.json").exists():
         run_bounded("npm install --loglevel error --ignore-scripts --no-package-lock --legacy-peer-deps", checkout)
-    elif language == "Go" and (checkout / "go.mod").exists():
-        run_bounded("go mod download", checkout)
+    elif language == "Go":
+        run_bounded("go version", checkout)  # a developer has it
+        if (checkout / "go.mod").exists():
+            run_bounded("go mod download", checkout)
     elif language == "Rust":
         run_bounded("cargo fetch", checkout)
     run_bounded("git checkout -q -- .", checkout)  # what was built stays, as in a developer's checkout
