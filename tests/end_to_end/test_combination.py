@@ -106,6 +106,7 @@ files = ["bench.sh"]
 write = ["src/**"]
 [pools]
 attempts = 3
+questions = 1
 [noise]
 repeat = "never"
 [combine]

@@ -110,7 +110,7 @@ def without_random_parts(dump):
 
 def test_there_are_dumps_of_every_role(dumps):
     assert "1.1" in dumps  # as a candidate
-    assert len(dumps) >= 10  # repeats, of which at least five as the rival of 1.2
+    assert len(dumps) >= 9  # repeats, some of them as the rival of 1.2
 
 
 def test_the_dumps_of_all_roles_are_the_same(dumps):

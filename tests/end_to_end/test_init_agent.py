@@ -56,25 +56,13 @@ def library(place):
     return place
 
 
-def test_an_agent_writes_a_benchmark_that_is_proven(library):
-    done = library.loopty(
-        "init", "--yes", "--agent", f"cat solve.py; {writing(GOOD)}; {writing('x = 1', 'solve.py')}"
-    )
-    assert (library.top / "loopty_bench.py").read_text() == GOOD
-    assert (library.top / "solve.py").read_text() == SOLVE, "no other file is taken"
-    assert "from solve import total" in done.stderr, "it is shown"
-    task = load(library.top)
-    assert (task.benchmark.command, task.access.write) == ("python3 loopty_bench.py", ("solve.py",))
-    assert task.objective.direction == "min"
-
-
 def test_a_benchmark_that_calls_the_code_by_the_sdk_is_isolated(library):
     library.write("test_solve.py", "from solve import total\n\ndef test_total():\n    assert total([1, 2]) == 3\n")
     library.commit()
     library.loopty("init", "--yes", "--agent", f"python3 -c 'import loopty_sdk' && {writing(APART)}")
     task = load(library.top)
     assert task.benchmark.isolated
-    assert task.objective.direction == "min"
+    assert task.objective.direction == "min", "what it was asked to report is a time"
     (gate,) = task.gates
     assert gate.command.startswith("python3 -m loopty_sdk.candidate --seconds 120 -- sh -c 'python3 -m pytest")
     library.write(
@@ -84,12 +72,18 @@ def test_a_benchmark_that_calls_the_code_by_the_sdk_is_isolated(library):
     assert library.history()["1"].outcome.integrity == "strong"
 
 
-def test_what_the_proof_found_goes_back_to_the_agent(library):
+def test_an_agent_writes_a_benchmark_and_hears_what_its_proof_found(library):
     prompt = '"$LOOPTY_PROMPT_FILE"'
-    script = f"if grep -q 'proof of it said' {prompt}; then {writing(GOOD)}; else {writing(BLIND)}; fi"
+    blind = f"cat solve.py; {writing('x = 1', 'solve.py')}; {writing(BLIND)}"
+    script = f"if grep -q 'proof of it said' {prompt}; then {writing(GOOD)}; else {blind}; fi"
     done = library.loopty("init", "--yes", "--agent", script)
     assert " ".join(done.stderr.split()).count("writes loopty_bench.py, in the sandbox") == 2
-    assert load(library.top).access.write == ("solve.py",)
+    assert (library.top / "loopty_bench.py").read_text() == GOOD
+    assert (library.top / "solve.py").read_text() == SOLVE, "no other file is taken"
+    assert "from solve import total" in done.stderr, "it is shown"
+    task = load(library.top)
+    assert (task.benchmark.command, task.access.write) == ("python3 loopty_bench.py", ("solve.py",))
+    assert task.objective.direction == "min"
 
 
 @pytest.mark.parametrize(

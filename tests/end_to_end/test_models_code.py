@@ -24,7 +24,7 @@ WIRES = {
 
 
 def task(place: Place, attempts: int, more: str) -> None:
-    place.write("loopty.toml", CODE_TASK.format(attempts=attempts) + more)
+    place.write("loopty.toml", CODE_TASK.format(attempts=f"{attempts}\nquestions = 1") + more)
 
 
 @pytest.mark.parametrize("streamed", [True, False])

@@ -17,7 +17,7 @@ SOURCE = Path(loopty.__file__).parent
 PROGRAMS = {
     "features/agents/launcher.py": "a sandbox mounts the agent's home and writes its output",
     "features/agents/hosts/hooks.py": "only the times of files are read, those of links as such",
-    "cli/doctor.py": "a sandbox mounts an empty folder",
+    "features/agents/one_session.py": "a sandbox mounts the tree",
     "features/sharing/artifacts.py": "an artifact is written wherever the user says",
     "evaluators/benchmark_runner.py": "a sandbox writes the output of a command, and follows no link there",
     "evaluators/candidate_server.py": "the same",

@@ -238,6 +238,7 @@ def init_verb(
         author = BenchmarkAuthor(agent, repository, files, begun, unsafe)
         author.write("", questions.has_terminal)
         benchmark, files = begun.command, [*files, begun.path]
+        direction = direction or "min"  # what it was asked to report is a time
         facts = repository_facts(repository.top, files)
     proposed = folder_tasks(repository.top, files, Path.cwd()) or propose_tasks(facts)
     found = tasks_to_try(facts, proposed)

@@ -127,7 +127,7 @@ def write_skeleton(top: Path, started: Skeleton, as_json: bool) -> None:
     """Write the beginning of a benchmark, and say how it goes on."""
     path = top / started.path
     write_atomically(path.parent, path.name, started.text.encode())  # replaces a link of that name
-    proof = f"loopty init --yes --force --command {shlex.quote(started.command)}"
+    proof = f"loopty init --yes --force --direction min --command {shlex.quote(started.command)}"
     if as_json:
         print_json({"skeleton": str(path), "line": proof})
     say_paragraph(f"wrote {started.path}: its first lines say what is missing")

@@ -46,4 +46,4 @@ def test_its_first_lines_are_the_task_and_name_the_proof(tmp_path):
     ]:
         started = skeleton(tmp_path, name)
         assert started.text.startswith(start)
-        assert f'loopty init --yes --force --command "{started.command}"' in started.text
+        assert f'loopty init --yes --force --direction min --command "{started.command}"' in started.text

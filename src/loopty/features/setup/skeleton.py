@@ -213,7 +213,7 @@ def begin_benchmark(facts: RepositoryFacts, name: str, module: str, sources: Seq
     `module` is what a program imports; `sources` are the files that it should reach.
     """
     form = _FORMS.get(facts.languages[0] if facts.languages else "", _OTHER)
-    proof = f'loopty init --yes --force --command "{form.command}"'
+    proof = f'loopty init --yes --force --direction min --command "{form.command}"'
     task = _TASK.format(name=name, sources=", ".join(sources) or "the library", report=form.report, command=proof)
     if form.comment:
         lines = textwrap.indent(task, form.comment, lambda _: True).splitlines()
