@@ -41,7 +41,7 @@ from loopty.taskfile.model_tables import (
     user_config_models,
 )
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin, find_selector
-from loopty.taskfile.schema import WRONG, Checker, parse_toml, raise_faults, read_text, replacement
+from loopty.taskfile.schema import WRONG, Checker, parse_toml, raise_faults, read_text
 
 if TYPE_CHECKING:
     from loopty.taskfile.schema import KeyPath
@@ -390,8 +390,7 @@ def _check_selector(choice: Any, path: KeyPath, checker: Checker) -> None:
     """Check a selector, named by its kind, or by a table with its kind and its options."""
     kind = choice.get("kind") if isinstance(choice, dict) else choice
     if (selector := find_selector(kind)) is None:
-        known = f"must be one of {', '.join(SELECTORS)}, not {kind!r}"
-        checker.add_fault(path, replacement(path, kind) or known)
+        checker.add_fault(path, f"must be one of {', '.join(SELECTORS)}, not {kind!r}")
     elif isinstance(choice, dict):
         options = {name: value for name, value in choice.items() if name != "kind"}
         checker.read_table(selector.load_options(), options, path, ("kind",))

@@ -57,30 +57,6 @@ def _parts(dotted: str) -> KeyPath:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))
 
 
-_BEST = 'use "best", which did at least as well, or bring it as a plug-in (docs/search.md)'
-_EQUAL = "leave it out; a change is refused if it equals an earlier one, whatever its comments and white space"
-_REMOVED = {
-    "parents.tournament": _BEST,
-    "parents.top": _BEST,
-    "parents.epsilon": _BEST,
-    "parents.softmax": _BEST,
-    "parents.uct": _BEST,
-    "parents.novelty": 'use "map-elites" with the same columns, or bring it as a plug-in (docs/search.md)',
-    "operators.part": "leave it out; two small models' changes had no part that was worth a trial by itself",
-    "proposer.embedding": _EQUAL,
-    "proposer.similarity": _EQUAL,
-    "proposer.guide_after": 'leave it out; tell the search what to try with loopty direct "…"',
-    "verifier.screen": 'leave it out; review = "reject" reads each winner instead',
-}
-"""What to write instead, by the table or key, and the name in it."""
-
-
-def replacement(path: KeyPath, name: Any) -> str | None:
-    """Say what to write instead of a key of this table, or a value of this key, that is gone; None for others."""
-    remedy = next((_REMOVED[known] for owner in path if (known := f"{owner}.{name}") in _REMOVED), None)
-    return remedy and f"{name!r} is gone: {remedy}"
-
-
 T = TypeVar("T")
 
 WRONG: Any = object()
@@ -134,12 +110,9 @@ class Checker:
         for name in data:
             if name in known:
                 continue
-            if remedy := replacement(path, name):
-                self.add_fault(path, remedy)
-            else:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
-                self.add_fault((*path, name), f"is not a known key; {hint}")
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
+            self.add_fault((*path, name), f"is not a known key; {hint}")
 
     def read_value(self, hint: Any, value: Any, path: KeyPath, checks: Mapping[str, Any]) -> Any:
         """Convert a value to its type and check it; WRONG when it has a fault."""
@@ -199,8 +172,7 @@ class Checker:
             known = [member.value for member in hint]
             if value in known:
                 return hint(value)
-            remedy = replacement(path, value)
-            return self.add_fault(path, remedy or f"must be one of {', '.join(known)}")
+            return self.add_fault(path, f"must be one of {', '.join(known)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if hint is float and number and abs(value) <= sys.float_info.max:
             return float(value)
