@@ -74,7 +74,9 @@ def test_a_benchmark_that_calls_the_code_by_the_sdk_is_isolated(library):
 
 def test_an_agent_writes_a_benchmark_and_hears_what_its_proof_found(library):
     prompt = '"$LOOPTY_PROMPT_FILE"'
-    blind = f"cat solve.py; {writing('x = 1', 'solve.py')}; {writing(BLIND)}"
+    library.write(".env", "KEY=a-secret\n")
+    library.commit()
+    blind = f"cat solve.py; test ! -e .env || exit 9; {writing('x = 1', 'solve.py')}; {writing(BLIND)}"
     script = f"if grep -q 'proof of it said' {prompt}; then {writing(GOOD)}; else {blind}; fi"
     done = library.loopty("init", "--yes", "--agent", script)
     assert " ".join(done.stderr.split()).count("writes loopty_bench.py, in the sandbox") == 2

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import loopty_sdk
+from loopty.domain.access import is_named_like_a_key
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import Mount
 from loopty.domain.task import SandboxSpec
@@ -127,6 +128,8 @@ def _copy_files(top: Path, files: Sequence[str], target: Path) -> None:
     for file in files:
         source, copy = top / file, target / file
         if source.is_symlink() or not source.is_file() or source.stat().st_size > _LARGEST_COPIED:
+            continue
+        if is_named_like_a_key(file):  # an agent has a shell, and the network
             continue
         copy.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(PermissionError):
