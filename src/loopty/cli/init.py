@@ -135,7 +135,7 @@ class Questions:
     type=TimeSpan(),
     metavar="TIME",
     help="Time for all checks together, as 90s or 30m: what takes too long gives way to a part of it.  "
-    "[default: 10m, and up to 20m on a busy machine]",
+    "[default: 10m]",
 )
 @click.option("--attempts", type=int, metavar="N", help="Number of experiments.  [default: 100]")
 @click.option("--device", multiple=True, metavar="NAME", help="Device that trials may use, as gpu; repeatable.")
