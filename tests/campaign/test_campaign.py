@@ -14,30 +14,43 @@ from .conftest import python_page_examples
 
 METHODS = {
     "init": "check",
+    "run": "optimize",
     "show": "detail",
-    "gate": "add_gate",
     "apply": "make_branch",
-    "pr": "summary",
-    "branch": "make_node_branch",
-    "try": "try_command",
+    "draft try": "try_command",
+    "draft submit": "run",
+    "node approve": "accept",
+    "node reject": "invalidate",
+    "node undo": "restore",
+    "node recheck": "remeasure",
+    "gate add": "add_gate",
+    "gate list": "gates",
+    "gate check": "check_gates",
+    "measure compare": "ab",
+    "export node": "export",
+    "export pr": "summary",
+    "export branch": "make_node_branch",
+    **dict.fromkeys(("export trials", "export mlflow", "export wandb", "export otlp"), "trial_export"),
     "dashboard": None,  # a room of its own: dashboard/
-    "gc": "collect_garbage",
-    "models": None,  # models belong to the task file, not to its experiments: session/models.py
+    "system gc": "collect_garbage",
+    "model list": None,  # models belong to the task file, not to its experiments: session/models.py
+    "model ask": None,
+    "model cost": "spend",
     "doctor": None,  # about the machine
-    "mode": "mode_settings",
-    "ledger": "ledger_choice",
-    "notify": None,  # about the user's own settings: features/notices/settings.py
+    "agent mode": "mode_settings",
+    "config ledger": "ledger_choice",
+    "config notify": None,  # about the user's own settings: features/notices/settings.py
     "hook": None,  # for hosts of agents: features/agents/hosts/hooks.py
-    "install": None,  # about the user's own settings: features/agents/hosts/installation.py
-    "uninstall": None,
-    "tool": None,  # for agents: tools/calls.py
-    "mcp": None,
-    "worker": None,  # for a campaign that another machine drives: features/fleet/worker.py
+    "agent install": None,  # about the user's own settings: features/agents/hosts/installation.py
+    "agent uninstall": None,
+    "agent tool": None,  # for agents: tools/calls.py
+    "agent mcp": None,
+    "system worker": None,  # for a campaign that another machine drives: features/fleet/worker.py
 }
 
 
 def test_every_verb_has_a_method():
-    methods = {METHODS.get(verb, verb) for verb in VERBS} - {None}
+    methods = {METHODS.get(verb, verb.rpartition(" ")[2]) for verb in VERBS} - {None}
     assert {name for name in methods if not hasattr(Campaign, name)} == set()
 
 
@@ -53,7 +66,7 @@ def test_campaign_is_imported_when_it_is_first_used():
 
 
 def test_before_the_first_run_questions_say_what_to_do(campaign):
-    with pytest.raises(Misuse, match="loopty optimize"):
+    with pytest.raises(Misuse, match="loopty run"):
         campaign.status()
 
 

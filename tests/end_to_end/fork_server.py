@@ -113,7 +113,7 @@ def _become(order: dict, files: list[int]) -> None:
 
 
 def _main() -> NoReturn:
-    from loopty.cli.run_verb import run_verb
+    from loopty.cli.call import call_verb
     from loopty.cli.verbs import VERBS, verb_place
     from loopty.kit.by_name import by_name
 
@@ -123,7 +123,7 @@ def _main() -> NoReturn:
         importlib.import_module(f"loopty.{name}")
     gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    run_verb()
+    call_verb()
     sys.exit()
 
 

@@ -64,9 +64,9 @@ def restated(folder: Path, **changes) -> None:
 
 
 def test_the_best_node_is_packed_into_one_file_below_the_state_folder(won, elsewhere):
-    output = won.loopty("export", "best").stdout
+    output = won.loopty("export", "node", "best").stdout
     assert output.startswith(f"{won.top}/.git/loopty/artifacts/loopty-1.1.tar.gz holds @2, digest ")
-    result = won.json("export", "1.1", "--to", str(elsewhere.top / "w"))
+    result = won.json("export", "node", "1.1", "--to", str(elsewhere.top / "w"))
     assert result["path"] == str(elsewhere.top / "w")
     assert result["digest"].startswith(output.split()[-1])
     manifest = json.loads((elsewhere.top / "w/manifest.json").read_text())
@@ -82,7 +82,7 @@ def test_the_best_node_is_packed_into_one_file_below_the_state_folder(won, elsew
 
 
 def test_an_artifact_replays_outside_its_repository(won, elsewhere):
-    won.loopty("export", "best", "--to", str(elsewhere.top / "winner.tar.gz"))
+    won.loopty("export", "node", "best", "--to", str(elsewhere.top / "winner.tar.gz"))
     shutil.rmtree(won.top)
     output = elsewhere.loopty("replay", "winner.tar.gz").stdout
     assert output == "1.1 reproduced\n  score: 6 (3 times) then, 6 now\n"
@@ -93,7 +93,7 @@ def test_an_artifact_replays_outside_its_repository(won, elsewhere):
 
 
 def test_a_folder_replays_like_a_tarball_and_can_be_kept(won, elsewhere):
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "loopty-1.1"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "loopty-1.1"))
     assert "reproduced" in elsewhere.loopty("replay", "loopty-1.1", "--keep", "kept").stdout
     kept = Place(elsewhere.top / "kept")
     assert (kept.top / "src/x.txt").read_text() == "5\n"
@@ -103,7 +103,7 @@ def test_a_folder_replays_like_a_tarball_and_can_be_kept(won, elsewhere):
 
 
 def test_a_baseline_can_be_an_artifact(won, elsewhere):
-    won.loopty("export", "1", "--to", str(elsewhere.top / "baseline.tar.gz"))
+    won.loopty("export", "node", "1", "--to", str(elsewhere.top / "baseline.tar.gz"))
     assert (
         elsewhere.loopty("replay", "baseline.tar.gz").stdout == "1 reproduced\n  score: 5 (3 times) then, 5 now\n"
     )
@@ -116,7 +116,7 @@ def test_an_artifact_includes_parameters_and_seed(place, elsewhere):
     place.commit()
     place.loopty("optimize", "--quiet")
     best = place.json("best")
-    place.loopty("export", "best", "--to", str(elsewhere.top / "w"))
+    place.loopty("export", "node", "best", "--to", str(elsewhere.top / "w"))
     assert json.loads((elsewhere.top / "w/params.json").read_text()) == best["params"]
     result = elsewhere.json("replay", "./w")
     assert result["same"] is True
@@ -130,21 +130,21 @@ def test_a_task_file_that_git_ignores_is_exported_too(place, elsewhere):
     place.write("loopty.toml", CODE_TASK.format(attempts=8))
     place.commit()
     place.loopty("run", "1")
-    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    place.loopty("export", "node", "1", "--to", str(elsewhere.top / "w"))
     assert "reproduced" in elsewhere.loopty("replay", "./w").stdout
     place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("20", "30"))
-    assert "restore the old one" in place.loopty("export", "1", code=2).stderr
+    assert "restore the old one" in place.loopty("export", "node", "1", code=2).stderr
 
 
 def test_an_artifact_includes_the_gates_added_to_the_node(won, elsewhere):
     won.loopty("gate", "add", "1.1", "--name", "modest", "--metric", "score", "--maximum", "5.5")
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "w"))
     output = elsewhere.loopty("replay", "./w", code=1).stdout
     assert output.startswith("1.1 differs: refused: gate modest")
 
 
 def test_another_score_is_reported_with_its_difference(won, elsewhere):
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "w"))
     outcome = json.loads((elsewhere.top / "w/manifest.json").read_text())["outcome"]
     restated(elsewhere.top / "w", outcome={**outcome, "metrics": {"score": 8.0}}, samples=[{"score": 8.0}])
     output = elsewhere.loopty("replay", "./w", code=1).stdout
@@ -152,7 +152,7 @@ def test_another_score_is_reported_with_its_difference(won, elsewhere):
 
 
 def test_a_changed_benchmark_is_reported_even_with_the_same_score(won, elsewhere):
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "w"))
     source = Place(elsewhere.top / "source")
     source.top.mkdir()
     source.git("init", "-q", "-b", "baseline")
@@ -173,7 +173,7 @@ def test_a_changed_benchmark_is_reported_even_with_the_same_score(won, elsewhere
 
 
 def test_another_machine_is_reported_but_is_not_a_difference_by_itself(won, elsewhere):
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "w"))
     manifest = json.loads((elsewhere.top / "w/manifest.json").read_text())
     facts = {**manifest["machines"][manifest["outcome"]["fingerprint"]], "cpu": "an abacus\x1b[2J"}
     outcome = {**manifest["outcome"], "fingerprint": "0" * 12}
@@ -189,7 +189,7 @@ def test_noise_within_the_recorded_spread_is_not_a_difference(place, elsewhere):
     place.write("loopty.toml", CODE_TASK.format(attempts=8))
     place.commit()
     place.loopty("run", "1")
-    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    place.loopty("export", "node", "1", "--to", str(elsewhere.top / "w"))
     restated(elsewhere.top / "w", samples=[{"score": 5.1}, {"score": 5.9}])
     output = elsewhere.loopty("replay", "./w", "--repeats", "3").stdout
     assert "1 reproduced\n" in output
@@ -207,7 +207,7 @@ def test_an_artifact_gets_access_to_the_machine_only_with_trust(place, elsewhere
     place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("timeout_seconds = 20", mounts))
     place.commit()
     place.loopty("run", "1")
-    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    place.loopty("export", "node", "1", "--to", str(elsewhere.top / "w"))
     output = elsewhere.loopty("replay", "./w", code=2).stderr
     assert "the network" in output
     assert str(secret) in output
@@ -224,7 +224,7 @@ def test_an_artifact_chooses_no_model(place, elsewhere, monkeypatch):
         place.write("loopty.toml", CODE_TASK.format(attempts=8) + own + table("roles.user", model="near"))
         place.commit()
         place.loopty("run", "1")
-        place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+        place.loopty("export", "node", "1", "--to", str(elsewhere.top / "w"))
         for trust in ((), ("--trust",)):
             refused = elsewhere.loopty("replay", "./w", *trust, code=2).stderr
             assert f"{server.url}/v1" in refused
@@ -244,7 +244,7 @@ def test_data_outside_the_artifact_is_required_and_compared(place, elsewhere):
     place.write("loopty.toml", CODE_TASK.format(attempts=8).replace("timeout_seconds = 20", data))
     place.commit()
     place.loopty("run", "1")
-    place.loopty("export", "1", "--to", str(elsewhere.top / "w"))
+    place.loopty("export", "node", "1", "--to", str(elsewhere.top / "w"))
     assert "your 'gold'" in elsewhere.loopty("replay", "./w", code=2).stderr
     assert "--keep" in elsewhere.loopty("replay", "./w", "--trust", "--keep", "new", code=2).stderr
     assert not (elsewhere.top / "new").exists()
@@ -257,17 +257,17 @@ def test_data_outside_the_artifact_is_required_and_compared(place, elsewhere):
 
 def test_there_must_be_something_to_export(won):
     made = won.json("new", "--parent", "1.1")
-    assert "`loopty run" in won.loopty("export", made["node"], code=2).stderr
-    assert "no node 9.9" in won.loopty("export", "9.9", code=2).stderr
+    assert "`loopty run" in won.loopty("export", "node", made["node"], code=2).stderr
+    assert "no node 9.9" in won.loopty("export", "node", "9.9", code=2).stderr
 
 
 def test_nothing_is_overwritten_without_force(won, elsewhere):
-    won.loopty("export", "1.1")
+    won.loopty("export", "node", "1.1")
     first = (won.state / "artifacts/loopty-1.1.tar.gz").read_bytes()
-    assert "--force" in won.loopty("export", "1.1", code=2).stderr
-    won.loopty("export", "1.1", "--force")
+    assert "--force" in won.loopty("export", "node", "1.1", code=2).stderr
+    won.loopty("export", "node", "1.1", "--force")
     assert (won.state / "artifacts/loopty-1.1.tar.gz").read_bytes() == first
-    assert "--to" in won.loopty("export", "1.1", "--to", str(elsewhere.top / "no/such"), code=2).stderr
+    assert "--to" in won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "no/such"), code=2).stderr
 
 
 @pytest.mark.parametrize("path", ["none.tar.gz", "./none", "here.txt"])
@@ -279,7 +279,7 @@ def test_a_path_without_an_artifact_is_reported_in_one_line(elsewhere, path):
 
 
 def test_a_tampered_artifact_is_refused_and_nothing_of_it_runs(won, elsewhere):
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "w"))
     (elsewhere.top / "w/result.json").write_text('{"score": 1000}')
     output = elsewhere.loopty("replay", "./w", code=2).stderr
     assert "SHA256SUMS" in output
@@ -287,7 +287,7 @@ def test_a_tampered_artifact_is_refused_and_nothing_of_it_runs(won, elsewhere):
 
 
 def test_a_replay_that_is_killed_leaves_the_artifact_and_runs_again(won, elsewhere):
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w.tar.gz"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "w.tar.gz"))
     before = (elsewhere.top / "w.tar.gz").read_bytes()
     rng = random.Random(2)
     for _ in range(4):
@@ -300,7 +300,7 @@ def test_a_replay_that_is_killed_leaves_the_artifact_and_runs_again(won, elsewhe
 
 
 def test_a_full_disk_fails_a_kept_replay_in_one_line_and_leaves_the_artifact(won, elsewhere):
-    won.loopty("export", "1.1", "--to", str(elsewhere.top / "w.tar.gz"))
+    won.loopty("export", "node", "1.1", "--to", str(elsewhere.top / "w.tar.gz"))
     disk = elsewhere.top / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True).returncode:

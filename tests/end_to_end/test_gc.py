@@ -125,17 +125,17 @@ def test_every_verb_says_that_the_files_were_removed(old_place):
         ("new", "--parent", "1.2"),
         ("branch", "1.2"),
         ("apply", "1.2"),
-        ("export", "1.2"),
+        ("export", "node", "1.2"),
         ("try", "1.2", "true"),
         ("run", "1.2", "--check"),
         ("gate", "check", "1.2"),
     ):
         refused = old_place.loopty(*words, code=2).stderr
         name = "@5" if "1.2.1" in words else "@3"
-        assert refused.startswith(f"loopty: the files of {name} were removed by `loopty gc`"), words
+        assert refused.startswith(f"loopty: the files of {name} were removed by `loopty system gc`"), words
         assert f"`loopty show {name}`" in refused
         assert refused.count("\n") == 1
-    assert "removed by loopty gc" in old_place.loopty("show", "1.2").stdout
+    assert "removed by loopty system gc" in old_place.loopty("show", "1.2").stdout
     assert old_place.json("show", "1.2")["files_removed"] is True
 
 
@@ -144,7 +144,7 @@ def test_every_verb_works_on_the_rest(old_place):
     for words in (("tree", "--all"), ("status",), ("report",), ("best",), ("spend",), ("gate", "list")):
         old_place.loopty(*words)
     assert "reproduced" in old_place.loopty("replay", "1.3.1").stdout
-    old_place.loopty("export", "1.3.1")
+    old_place.loopty("export", "node", "1.3.1")
     old_place.loopty("apply", "best")
     make_node(old_place, "1.1", 9)
     old_place.loopty("discard", "1.1.2", "--why", "a test")

@@ -54,7 +54,7 @@ def artifact(place, tmp_path):
     node = place.json("new", "--parent", "1")
     (place.top / ".loopty/drafts" / node["node"] / "src/x.txt").write_text("7\n")
     place.loopty("run", node["node"])
-    place.loopty("export", node["node"], "--to", str(tmp_path / "w"))
+    place.loopty("export", "node", node["node"], "--to", str(tmp_path / "w"))
     return tmp_path / "w"
 
 
@@ -97,7 +97,7 @@ def test_a_candidates_attributes_choose_no_program(candidate, tmp_path, monkeypa
         ("replay", "1.1"),
         ("diff", "1.1"),
         ("show", "1.1"),
-        ("export", "1.1"),
+        ("export", "node", "1.1"),
         ("apply", "1.1"),
         ("optimize",),
     ):
@@ -147,7 +147,7 @@ VERBS = (
     ("replay", "1"),
     ("rebaseline",),
     ("gate", "check", "1"),
-    ("export", "1"),
+    ("export", "node", "1"),
     ("apply", "best"),
     ("apply", "best", "--patch"),
     ("show", "1"),

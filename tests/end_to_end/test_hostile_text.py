@@ -67,7 +67,10 @@ READERS = [
     ("diff", "1.1", "--baseline"),
     ("gate", "list"),
     ("direct",),
-    ("models",),
+    (
+        "model",
+        "list",
+    ),
     ("trust",),
     ("doctor",),
 ]

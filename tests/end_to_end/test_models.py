@@ -1,4 +1,4 @@
-"""`loopty models`: which models there are, and whether one answers."""
+"""`loopty model list`: which models there are, and whether one answers."""
 
 import json
 
@@ -53,8 +53,8 @@ def configure(own: Place, text: str) -> None:
 @pytest.mark.usefixtures("own")
 def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(parameter_place):
     parameter_place.write("loopty.toml", (parameter_place.top / "loopty.toml").read_text() + MODELS + ROLES)
-    listed = {model["name"]: model for model in parameter_place.json("models")}
-    text = parameter_place.loopty("models").stdout
+    listed = {model["name"]: model for model in parameter_place.json("model", "list")}
+    text = parameter_place.loopty("model", "list").stdout
     assert KEY not in json.dumps(listed) + text
     assert (listed["big"]["roles"], listed["big"]["key"]) == (["evolver", "verifier"], "there")
     assert listed["big"]["price"]["output_usd"] == 8.0
@@ -71,14 +71,14 @@ def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(param
 
 def test_outside_a_task_it_lists_the_models_of_the_users_config_file(own):
     configure(own, MODELS)
-    assert {model["name"] for model in own.json("models")} == {"big", "strange", "near", "played"}
+    assert {model["name"] for model in own.json("model", "list")} == {"big", "strange", "near", "played"}
 
 
 def test_without_models_it_says_how_to_get_one(own):
-    done = own.loopty("models")
+    done = own.loopty("model", "list")
     assert done.stdout == ""
     assert "[models.NAME]" in done.stderr
-    assert own.json("models") == []
+    assert own.json("model", "list") == []
 
 
 def test_trying_a_model_reports_its_cost(own):
@@ -86,17 +86,17 @@ def test_trying_a_model_reports_its_cost(own):
     own.write(
         "../config/loopty/script.jsonl", '{"text": "ready", "usage": {"input_tokens": 9, "output_tokens": 2}}\n'
     )
-    done = own.loopty("models", "--try", "played")
+    done = own.loopty("model", "ask", "played")
     assert "scripted:script answers after" in done.stdout
     assert "(9 tokens in, 2 out, $0.00)" in done.stdout
-    tried = own.json("models", "--try", "played")
+    tried = own.json("model", "ask", "played")
     assert (tried["text"], tried["money_usd"]) == ("ready", 0.0)
 
 
 def test_a_model_without_an_answer_gives_one_line_and_exit_code_1(own):
     configure(own, MODELS)
     own.write("../config/loopty/script.jsonl", '{"fault": "the key was refused: set ANOTHER_KEY"}\n')
-    done = own.loopty("models", "--try", "played", code=1)
+    done = own.loopty("model", "ask", "played", code=1)
     assert done.stderr.splitlines() == [
         "loopty: scripted:script gave no answer: the key was refused: set ANOTHER_KEY"
     ]
@@ -104,10 +104,10 @@ def test_a_model_without_an_answer_gives_one_line_and_exit_code_1(own):
 
 def test_a_model_without_its_key_is_not_tried(own):
     configure(own, MODELS)
-    assert "set LOOPTY_TEST_NO_KEY" in own.loopty("models", "--try", "strange", code=2).stderr
+    assert "set LOOPTY_TEST_NO_KEY" in own.loopty("model", "ask", "strange", code=2).stderr
 
 
 def test_an_unknown_model_is_reported_in_one_line(own):
-    done = own.loopty("models", "--try", "nobody", code=2)
+    done = own.loopty("model", "ask", "nobody", code=2)
     assert "there is no model 'nobody'" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -106,7 +106,14 @@ def test_each_vendors_api_works_and_its_key_appears_nowhere(code_place, wire, mo
 
     history = code_place.history()
     assert [history.score(history[node]) for node in ("1.1", "1.2")] == [7.0, 9.0]
-    runs += [code_place.loopty(*verb) for verb in (("spend", "--json"), ("show", "1.1", "--prompt"), ("models",))]
+    runs += [
+        code_place.loopty(*verb)
+        for verb in (
+            ("spend", "--json"),
+            ("show", "1.1", "--prompt"),
+            ("model", "list"),
+        )
+    ]
     assert json.loads(runs[1].stdout)["total"]["tokens"] == 240, "requests without an answer cost nothing"
     assert "[key]" in runs[2].stdout
     assert all(KEY not in done.stdout + done.stderr for done in runs)

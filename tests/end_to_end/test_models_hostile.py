@@ -32,10 +32,10 @@ def test_a_task_file_from_a_stranger_sends_no_secret_to_its_server(code_place, m
     with vendor(number(7)) as server:
         more = evolver(server, key_env="AWS_SECRET_ACCESS_KEY")
         code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + more)
-        for verb in (("optimize",), ("models", "--try", "near")):
+        for verb in (("optimize",), ("model", "ask", "near")):
             done = code_place.loopty(*verb, code=2)
             assert f"would send AWS_SECRET_ACCESS_KEY to {server.url}, and a task file may come" in done.stderr
-        (listed,) = code_place.json("models")
+        (listed,) = code_place.json("model", "list")
         assert "AWS_SECRET_ACCESS_KEY" in listed["problem"]
         assert server.requests == []
         permit(monkeypatch, code_place, server, "AWS_SECRET_ACCESS_KEY")

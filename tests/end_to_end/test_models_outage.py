@@ -21,7 +21,7 @@ def test_an_outage_ends_the_session_and_the_next_one_resumes(code_place):
         done = code_place.loopty("optimize", code=1)
     assert "a model is unavailable: openai:m-1 gave no reply" in done.stdout.replace("\n", " ")
     assert "the cat sleeps on the keyboard" in done.stdout.replace("\n", " ")
-    assert "resume: loopty optimize" in done.stderr
+    assert "resume: loopty run" in done.stderr
     assert len(server.requests) >= 3
     status = code_place.json("status")
     assert (status["stalls"], status["state"]) == (1, "stopped")
@@ -49,7 +49,7 @@ def test_a_refused_key_ends_the_session_at_once_with_the_remedy(code_place, monk
         permit(monkeypatch, code_place, server, "LOOPTY_TEST_KEY")
         task(code_place, evolver(server, retries=5, outage_seconds=600.0, key_env="LOOPTY_TEST_KEY"))
         done = code_place.loopty("optimize", code=1)
-        tried = code_place.loopty("models", "--try", "near", code=1)
+        tried = code_place.loopty("model", "ask", "near", code=1)
     assert len(server.requests) == 2
     for output in (done.stdout, tried.stderr):
         assert "401: the key in LOOPTY_TEST_KEY was refused" in output.replace("\n", " ")

@@ -94,7 +94,7 @@ def test_best_with_top_lists_that_many_nodes(finished):
             ["status", "--frobnicate"],
             "loopty status has no option --frobnicate: `loopty status --help` lists them",
         ),
-        (["optimize", "--attempts", "3"], "write attempts = N under [pools] in loopty.toml"),
+        (["optimize", "--attempts", "3"], "write attempts = N under [budget] in loopty.toml"),
         (["show"], "NODE"),
         (["show", "9.9"], "there is no node 9.9: `loopty tree` lists them"),
         (["diff", "1.99"], "there is no node 1.99"),
@@ -124,7 +124,7 @@ def test_python_dash_m_is_the_same_command(finished):
 
 
 def test_without_a_verb_the_verbs_are_listed(finished):
-    assert "optimize" in finished.loopty().stdout
+    assert "\n  run " in finished.loopty().stdout
 
 
 @pytest.mark.parametrize("prepared", ["nothing", "a checked task"])
@@ -138,7 +138,7 @@ def test_before_anything_has_run_reading_verbs_say_so(place, prepared):
     for verb in (*READING, ["diff", "best"], ["apply"]):
         done = place.loopty(*verb, code=2)
         assert "nothing has run here yet" in done.stderr
-        assert "`loopty optimize`" in done.stderr
+        assert "`loopty run`" in done.stderr
         assert (done.stdout, done.stderr.count("\n")) == ("", 1)
 
 

@@ -174,7 +174,7 @@ def repack(place, tree, tmp_path):
     from loopty.workspaces.artifact import open_artifact, pack_artifact
     from loopty.workspaces.node_folders import NodeFolder
 
-    place.loopty("export", "1", "--to", str(tmp_path / "honest"))
+    place.loopty("export", "node", "1", "--to", str(tmp_path / "honest"))
     commit = place.git("commit-tree", tree, "-m", "a trap").strip()
     with open_artifact(tmp_path / "honest") as artifact:
         manifest = replace(artifact.manifest, tree=tree, baseline_tree=tree, commit=commit, baseline_commit=commit)
@@ -190,7 +190,7 @@ def test_copies_in_the_working_tree_are_never_read_back(stranger):
     shutil.rmtree(stranger.top / ".loopty/nodes")
     stranger.write(".loopty/nodes/1/result.json", '{"score": 99}')
     assert json.loads(stranger.loopty("show", "1", "--json").stdout)["outcome"]["metrics"]["score"] == 1
-    stranger.loopty("export", "1")
+    stranger.loopty("export", "node", "1")
     (artifact,) = (stranger.state / "artifacts").iterdir()
     shutil.unpack_archive(artifact, stranger.top.parent / "unpacked")
     (result,) = (stranger.top.parent / "unpacked").rglob("result.json")
@@ -244,7 +244,7 @@ def test_a_record_with_a_name_that_git_or_loopty_never_made_is_refused(stranger,
 
 def test_an_artifact_with_such_a_name_is_refused(stranger, tmp_path):
     stranger.loopty("run", "1")
-    stranger.loopty("export", "1", "--to", str(tmp_path / "winner"))
+    stranger.loopty("export", "node", "1", "--to", str(tmp_path / "winner"))
     manifest = tmp_path / "winner/manifest.json"
     data = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**data, "commit": "--output=x"}))

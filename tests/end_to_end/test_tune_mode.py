@@ -49,7 +49,7 @@ def test_a_code_change_is_tuned_and_only_the_promoted_point_is_an_attempt(place)
     assert shown["tuned"]["score"] - 1000 == shown["params"]["x"]
     assert "4 tune trials on slice dev" in place.loopty("show", "1.1").stdout
     assert "slice dev: 2 nodes tuned" in place.loopty("report").stdout
-    place.loopty("export", "--trials", "trials.csv")
+    place.loopty("export", "trials", "trials.csv")
     with (place.top / "trials.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["pool"] == "tune"]
     assert [float(row["metric.score"]) - 1000 == float(row["param.x"]) for row in rows] == [True] * 8

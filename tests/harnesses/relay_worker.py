@@ -1,7 +1,7 @@
 """A worker in another process whose trials are calls of a function in the process of a test.
 
-So the suite of executors runs on workers that a cluster has placed: the worker joins as `loopty worker` does,
-and asks the test by a Unix socket what each trial gives.
+So the suite of executors runs on workers that a cluster has placed: the worker joins as `loopty system worker`
+does, and asks the test by a Unix socket what each trial gives.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from loopty.cli.verbs import GROUPS
+
 from ..clean_environment import Installed
 
 TASK = """\
@@ -26,6 +28,11 @@ attempts = 2
 """
 
 
+def verb_of(words: tuple[str, ...]) -> str:
+    """The verb of a command line, with its group if it is in one."""
+    return " ".join(words[:2]) if words[0] in GROUPS else words[0]
+
+
 @dataclass(frozen=True)
 class UserPlace:
     """A repository in which this user calls loopty."""
@@ -37,7 +44,7 @@ class UserPlace:
 
     def loopty(self, *words: str, code: int = 0, **variables: str) -> str:
         """Run a verb, which may end with this status and without a traceback; return all that it printed."""
-        self.called.add(words[0])
+        self.called.add(verb_of(words))
         done = self.installed.run(*words, at=self.top, **variables)
         assert "Traceback" not in done.stderr, done.stderr
         assert done.returncode == code, f"loopty {words} ended with {done.returncode}\n{done.stdout}{done.stderr}"
@@ -45,14 +52,14 @@ class UserPlace:
 
     def edited_draft(self, rate: int) -> str:
         """Make a draft with this rate, below the baseline."""
-        made = json.loads(self.loopty("new", "--parent", "1", "-m", f"rate {rate}", "--json"))
+        made = json.loads(self.loopty("draft", "new", "--parent", "1", "-m", f"rate {rate}", "--json"))
         file = self.top / ".loopty/drafts" / made["node"] / "program.py"
         file.write_text(file.read_text().replace("RATE = 3", f"RATE = {rate}"))
         return str(made["node"])
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         """Start a verb that is talked to by its input and output."""
-        self.called.add(words[0])
+        self.called.add(verb_of(words))
         pipe, environment = subprocess.PIPE, self.installed.environment()
         command = [self.installed.program, *words]
         return subprocess.Popen(command, cwd=self.top, env=environment, stdin=pipe, stdout=pipe, text=True)

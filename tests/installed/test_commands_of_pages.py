@@ -21,14 +21,15 @@ OPTIONS = """
 import json, sys
 import click
 from loopty.cli.click_group import loopty
-from loopty.cli.verbs import VERBS
-
-def options(command):
-    found = {name: options(each) for name, each in getattr(command, "commands", {}).items()}
-    return {"commands": found, "options": ["--help", *(name for each in command.params for name in each.opts)]}
 
 context = click.Context(loopty)
-json.dump({verb: options(loopty.get_command(context, verb)) for verb in VERBS}, sys.stdout)
+
+def options(command, others=()):
+    names = [*command.list_commands(context), *others] if isinstance(command, click.Group) else []
+    found = {name: options(command.get_command(context, name)) for name in names}
+    return {"commands": found, "options": ["--help", *(name for each in command.params for name in each.opts)]}
+
+json.dump(options(loopty, ["tool", "mcp"]), sys.stdout)
 """
 
 
@@ -49,8 +50,9 @@ def test_every_command_names_a_verb_and_its_options(installed: Installed) -> Non
     for page in PAGES:
         for line in (*blocks_of(page), *SPAN.findall(page.read_text())):
             words = re.sub("'[^']*'", "TEXT", line).split()[1:]
-            if (known := verbs.get(words[0])) and len(words) > 1:
-                known = known["commands"].get(words[1], known)
+            known = verbs["commands"].get(words[0])
+            if known and known["commands"] and len(words) > 1:
+                known = known["commands"].get(words[1])
             own = words[: words.index("--")] if "--" in words else words
             given = [re.split("[=\\]]", word.strip("[,."))[0] for word in own if word.startswith(("--", "[--"))]
             if not known or not set(given) <= set(known["options"]):

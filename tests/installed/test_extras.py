@@ -46,15 +46,15 @@ def advice(place: UserPlace, extra: str) -> str:
 def test_a_setting_that_needs_an_extra_says_how_to_add_it(place: UserPlace, name: str) -> None:
     text, extra = NEEDS[name]
     (place.top / "loopty.toml").write_text(TASK + text)
-    said = place.refusal("optimize", "--trust", **KEYS)
+    said = place.refusal("run", "--trust", **KEYS)
     assert said.replace("'", "").endswith(advice(place, extra)), said
 
 
 VERBS = {
-    "ledger postgresql://me@127.0.0.1/x": "postgres",
-    "export --trials trials.parquet": "parquet",
-    "export --mlflow sqlite:///mlflow.db": "mlflow",
-    "export --wandb project": "wandb",
+    "config ledger postgresql://me@127.0.0.1/x": "postgres",
+    "export trials trials.parquet": "parquet",
+    "export mlflow sqlite:///mlflow.db": "mlflow",
+    "export wandb project": "wandb",
 }
 
 
@@ -68,7 +68,7 @@ def test_a_verb_that_needs_an_extra_says_how_to_add_it(place: UserPlace) -> None
 
 def test_workers_that_need_an_extra_say_how_to_add_it(place: UserPlace) -> None:
     (place.top / "loopty.toml").write_text(TASK)
-    told = place.loopty("optimize", "--listen", "127.0.0.1:0", "--on", "ray:", code=2)
+    told = place.loopty("run", "--listen", "127.0.0.1:0", "--on", "ray:", code=2)
     assert advice(place, "ray") in told.splitlines()[-1].replace("'", "")
 
 

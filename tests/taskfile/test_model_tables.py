@@ -103,7 +103,7 @@ def test_a_model_is_defined_and_named_by_roles():
         ),
         ("[roles.user]\ntrial_tokens = 0\n", "roles.user.trial_tokens must be above 0"),
         ('[verifier]\nreview = "flag"\n', "verifier.review needs a model"),
-        ("[roles]\nshares = { evolver = 0.5 }\n", "roles.shares divide tokens or money_usd of [pools]"),
+        ("[roles]\nshares = { evolver = 0.5 }\n", "roles.shares divide tokens or money_usd of [budget]"),
         ("[roles]\nshares = { evolvr = 0.5 }\n", "roles.shares.evolvr is no role: name evolver, user, verifier"),
         ("[roles]\nshares = { user = 0.7, evolver = 0.7 }\n", "roles.shares add up to more than 1"),
         ("[roles]\nshares = { user = 2 }\n", "roles.shares.user is 2: a share is more than 0 and at most 1"),

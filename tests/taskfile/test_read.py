@@ -128,7 +128,7 @@ point = 3
 """
     )
     assert [line.split(" ")[:2] for line in reported] == [
-        ["loopty.toml:1:", "statement"],
+        ["loopty.toml:1:", "goal"],
         ["loopty.toml:2:", "widht"],
         ["loopty.toml:5:", "benchmark.timeout_seconds"],
         ["loopty.toml:6:", "benchmark.network"],
@@ -297,7 +297,7 @@ _values = st.one_of(
 )
 _keys = st.sampled_from(
     [
-        "statement",
+        "goal",
         "width",
         "seed",
         "benchmark",

@@ -29,4 +29,4 @@ def test_the_ten_keys_that_a_user_writes_make_a_task():
     assert task.proposer.kind == "llm-code"
     assert task.gates[0].name == "tests"
     parameters = parse(first.replace('write = ["src/**"]', "").replace("llm-code", "random") + second)
-    assert list(parameters.space.parameters) == ["rate"]
+    assert list(parameters.space.parameters) == ["rate", "layers", "method"]

@@ -134,11 +134,11 @@ def test_every_key_of_the_schema_was_considered():
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields_of(table)} == set(known.split()), table
     tables = (
-        "access agents anchors audit benchmark combine executor limits noise objective pools profile roles "
+        "access agents anchors audit benchmark budget combine executor limits noise objective profile roles "
         "sandbox tune verifier"
     )
     assert " ".join(sorted(TABLES)) == tables
-    assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}
+    assert set(TOP_KEYS) == {"goal", "width", "seed", "parameters_file"}
 
 
 def test_what_combines_asks_like_any_proposer(tmp_path):

@@ -148,10 +148,10 @@ class ArmRuns:
         if done > number:
             return False
         data = self._data(search)
-        pools = {**data.get("pools", {}), _POOLS[self._budget.unit]: _whole(self._budget.slice(number))}
+        budget = {**data.get("budget", {}), _POOLS[self._budget.unit]: _whole(self._budget.slice(number))}
         if self._budget.unit != "attempts":
-            pools["attempts"] = _ENDLESS
-        data = {**data, "seed": search.seed, "pools": {**pools, "patience": _ENDLESS}}
+            budget["attempts"] = _ENDLESS
+        data = {**data, "seed": search.seed, "budget": {**budget, "patience": _ENDLESS}}
         (search.copy / TASK_FILE).write_text(toml_text(data))
         marker.write_text(str(number))
         return True

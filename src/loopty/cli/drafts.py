@@ -1,4 +1,4 @@
-"""`loopty new`, `try`, `run`, `merge`, `drop`: nodes made by hand, from the folder to their verdict."""
+"""`loopty draft`: nodes made by hand, from the folder to their verdict."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def new_verb(parent: NodeId | None, message: str, params: tuple[str, ...], spars
     """Make a node by hand: a folder with its files to edit.
 
     Prints the node's name and the folder: a whole tree, read-only where no change is allowed, in which tests, a
-    profiler and an editor work. Edit it, try it with `loopty try NODE -- COMMAND`, then run `loopty run NODE`, or
-    give it up with `loopty drop NODE`.
+    profiler and an editor work. Edit it, and try it with `loopty draft try NODE -- COMMAND`. Then measure it with
+    `loopty draft submit NODE`, or give it up with `loopty draft drop NODE`.
     """
     text = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
     draft = here().new(parent, text, dict(map(_name_and_value, params)), sparse)
@@ -84,21 +84,21 @@ def try_verb(node: NodeId, words: tuple[str, ...], timeout: float | None, trust:
     sys.exit(_STOPPED if end.stopped else end.code)
 
 
-@click.command("run")
+@click.command("submit")
 @click.argument("node", type=NodeArgument())
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Only try the benchmark on the node, and change no state. For a baseline: on your files as they are now.",
-)
 @json_option
 @trust_option
 @unsafe_option
-def run_verb(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool) -> None:
-    """Run a node: commit its files, score them in the sandbox, keep or discard it.
+def submit_verb(node: NodeId, as_json: bool, trust: bool, unsafe: bool) -> None:
+    """Measure a draft: commit its files, score them in the sandbox, keep or discard it.
 
-    Exits with 1 when the trial gave no result.
+    Exits with 1 when the trial gave no result. `loopty run NODE` does the same.
     """
+    submit(node, check=False, as_json=as_json, trust=trust, unsafe=unsafe)
+
+
+def submit(node: NodeId, *, check: bool, as_json: bool, trust: bool, unsafe: bool) -> None:
+    """Measure a node and judge it; with `check` only try the benchmark on it."""
     campaign = here_with_trust(trust)
     if check:
         _check(campaign, node, as_json, unsafe)

@@ -29,16 +29,7 @@ if TYPE_CHECKING:
 _UNMEASURED = "not measured yet"
 
 
-@click.group("gate")
-def gate_verb() -> None:
-    """Add, list and check gates. A node that fails one is rejected, whatever its score.
-
-    Gates of the whole task are in loopty.toml under [[gates]]; gates added here apply to one node and all its
-    descendants.
-    """
-
-
-@gate_verb.command("add")
+@click.command("add")
 @click.argument("node", type=NodeArgument())
 @click.option("--name", required=True, help="The gate's name in verdicts.")
 @click.option("--command", "line", default="", metavar="LINE", help="A command that must exit with 0.")
@@ -56,7 +47,7 @@ def gate_verb() -> None:
 @click.option("--maximum", type=float, help="Largest allowed value of the metric.")
 @json_option
 @unsafe_option
-def add(
+def add_verb(
     node: NodeId,
     name: str,
     line: str,
@@ -71,7 +62,7 @@ def add(
     """Add a gate to a node and all its descendants.
 
     Nodes among them that are kept, or still being judged, must pass it now: those that fail are rejected, as by
-    `loopty invalidate`, but without their descendants. Trials that start from now on must pass it, too.
+    `loopty node reject`, but without their descendants. Trials that start from now on must pass it, too.
     """
     gate = Gate(
         name=name,
@@ -93,10 +84,10 @@ def add(
         say(f"from now on {at} and its descendants must pass {name}; try it: loopty gate check {at}")
 
 
-@gate_verb.command("list")
+@click.command("list")
 @click.argument("node", type=NodeArgument(), required=False)
 @json_option
-def list_gates(node: NodeId | None, as_json: bool) -> None:
+def list_verb(node: NodeId | None, as_json: bool) -> None:
     """List the gates of the task and of nodes.
 
     With NODE: only the gates that this node must pass.
@@ -113,12 +104,12 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
         print_beside(f"{at}  ", f"{gate.name}: {_condition(gate)}")
 
 
-@gate_verb.command("check")
+@click.command("check")
 @click.argument("node", type=NodeArgument())
 @json_option
 @trust_option
 @unsafe_option
-def check(node: NodeId, as_json: bool, trust: bool, unsafe: bool) -> None:
+def check_verb(node: NodeId, as_json: bool, trust: bool, unsafe: bool) -> None:
     """Run only the gates of a node, and change no state. Exits with 1 when one fails.
 
     A bound on a metric is compared with the node's result, so it is checked only after the node's trial.

@@ -1,4 +1,4 @@
-"""`loopty trust`, `notify`, `ledger`, `worker`, `gc`: this machine and others."""
+"""`loopty config` and `loopty system`: settings of a repository, this machine and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopty.cli.output import confirm_requests, echo, here, json_option, print_json, say
+from loopty.cli.output import confirm_requests, echo, here, json_option, print_json, run_option, say
 from loopty.cli.time_span import TimeSpan
 from loopty.domain.errors import Misuse
 from loopty.kit import codec
@@ -22,6 +22,37 @@ from loopty.taskfile.model_tables import user_config_file
 
 if TYPE_CHECKING:
     from loopty.session.garbage import Garbage
+
+
+@click.command("budget")
+@click.argument("changes", nargs=-1, metavar="[NAME=LIMIT]...")
+@run_option
+@json_option
+def budget_verb(changes: tuple[str, ...], run: int | None, as_json: bool) -> None:
+    """Show the limits of a run, or change them, also while `loopty run` runs: `loopty config budget attempts=500`.
+
+    NAME is attempts, control, repeats, tunes, tokens, wall_seconds or money_usd; LIMIT is a number, or `none`. A
+    changed limit holds for this run instead of the one in loopty.toml.
+    """
+    campaign = here()
+    number = campaign.newest_run(run)
+    limits = campaign.budget(dict(map(_parse, changes)), number)
+    if as_json:
+        print_json({"run": number, "limits": dict(limits)})
+        return
+    for name, limit in limits.items():
+        echo(f"{name:<13} {'no limit' if limit is None else f'{limit:,.10g}'}")
+
+
+def _parse(change: str) -> tuple[str, float | None]:
+    name, equals, text = change.partition("=")
+    try:
+        limit = None if text.strip().lower() == "none" else float(text)
+    except ValueError:
+        limit, equals = None, ""
+    if not equals:
+        raise Misuse(f"{change!r} is no change of a limit: write NAME=NUMBER or NAME=none")
+    return name.strip(), limit
 
 
 @click.command("trust")
@@ -66,7 +97,7 @@ def _allow(yes: bool, as_json: bool) -> None:
         echo("\n".join(f"allowed: {request}" for request in requests))
     else:
         echo("\n".join(f"not allowed: {request}" for request in requests))
-        say("if it may have that: loopty trust --yes")
+        say("if it may have that: loopty config trust --yes")
     sys.exit(0 if is_trusted else 1)
 
 
@@ -103,7 +134,7 @@ def _revoke(as_json: bool) -> None:
 def notify_verb(test: bool, as_json: bool) -> None:
     """Show where notices go: to the desktop, to a web address, to a command of yours.
 
-    `loopty optimize` sends one for a new best node, a node held for a look, a stall, 80 and 100 % of the budget,
+    `loopty run` sends one for a new best node, a node held for a look, a stall, 80 and 100 % of the budget,
     and the end. Where they go stands in your own config file, because a repository must not decide it:
 
     \b
@@ -125,7 +156,7 @@ def notify_verb(test: bool, as_json: bool) -> None:
     if as_json:
         print_json({**codec.plain(settings), "file": str(path), "failures": failures})
     elif not settings.has_receiver:
-        echo(f"notices go nowhere yet: write a table [notify] into {path} (`loopty notify --help` has one)")
+        echo(f"notices go nowhere yet: write a table [notify] into {path} (`loopty config notify --help` has one)")
     else:
         receivers = {
             "desktop": "this desktop" if settings.desktop else "",
@@ -221,7 +252,7 @@ def worker_verb(
 ) -> None:
     """Run trials of a campaign that another machine drives.
 
-    URL is what `loopty optimize --listen` shows there; it is a secret, and may be given as $LOOPTY_WORKER_URL
+    URL is what `loopty run --listen` shows there; it is a secret, and may be given as $LOOPTY_WORKER_URL
     instead. Each worker runs one trial at a time: start several for more. When the driver is gone, its trial is
     killed, and the worker joins again as soon as the driver is back. Ctrl-C ends it.
     """
@@ -240,7 +271,7 @@ def worker_verb(
         run.serve_stdio()
         return
     if not (found := url or os.environ.get(URL_VARIABLE)):
-        raise click.UsageError(f"name the URL that `loopty optimize --listen` shows, or set ${URL_VARIABLE}")
+        raise click.UsageError(f"name the URL that `loopty run --listen` shows, or set ${URL_VARIABLE}")
     run.join(WorkerUrl.parse(found), patience)
 
 

@@ -10,14 +10,14 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--version"]:
+    if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"loopty, version {__version__}")
         return
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    from loopty.cli.run_verb import run_verb
+    from loopty.cli.call import call_verb
     from loopty.kit.process import run_and_exit
 
-    run_and_exit(run_verb)
+    run_and_exit(call_verb)
 
 
 if __name__ == "__main__":

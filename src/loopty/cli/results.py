@@ -1,4 +1,4 @@
-"""`loopty apply`, `branch`, `pr`, `export`: a node's change for the user's own branch, and results for others."""
+"""`loopty apply`, `export node`, `branch`, `pr`: a node's change for the user's own branch, and for others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from loopty.cli.output import (
     json_option,
     print_integrity,
     print_json,
-    run_option,
     say,
     say_control,
     write_for_user,
@@ -195,75 +194,19 @@ def pr_verb(node: NodeId | None, branch: str | None, force: bool, to: Path | Non
         say(f"{to} has the text; its first line is the title")
 
 
-@click.command("export")
-@click.argument("node", type=NodeArgument(), required=False)
-@click.option(
-    "--to",
-    type=click.Path(path_type=Path),
-    help="Where to write it. Default: .git/loopty/artifacts.",
-)
+@click.command("node")
+@click.argument("node", type=NodeArgument())
+@click.option("--to", type=click.Path(path_type=Path), help="Where to write it. Default: .git/loopty/artifacts.")
 @click.option("--force", is_flag=True, help="Replace an artifact that is already there.")
-@click.option(
-    "--trials",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write all trials of the run as a table: FILE.csv, or FILE.parquet.",
-)
-@click.option(
-    "--mlflow", metavar="URI", help="Send the trials to MLflow: http://host:5000 or sqlite:///mlflow.db."
-)
-@click.option("--wandb", metavar="PROJECT", help="Send the trials to Weights & Biases.")
-@click.option("--offline", is_flag=True, help="With --wandb: only write its files here, for `wandb sync` later.")
-@click.option("--otlp", metavar="URL", help="Send trials and model calls as spans to an OpenTelemetry collector.")
-@run_option
 @json_option
-def export_verb(
-    node: NodeId | None,
-    to: Path | None,
-    force: bool,
-    trials: Path | None,
-    mlflow: str | None,
-    wandb: str | None,
-    offline: bool,
-    otlp: str | None,
-    run: int | None,
-    as_json: bool,
-) -> None:
-    """Pack a node as an artifact: a tarball if --to ends in .tar.gz, else a folder. Or export the trials of a run.
+def node_verb(node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
+    """Pack a node as an artifact: a tarball if --to ends in .tar.gz, else a folder.
 
     The artifact holds the whole change as a patch, the parameters, the metrics with their samples, the machine,
     the digests of benchmark and data, the task file, and a git bundle of the baseline and the node, without your
-    history. `loopty replay` measures it again on any machine. Exporting the same node twice gives the same bytes.
-
-    Trials go to a table (--trials), to MLflow, to Weights & Biases or to an OpenTelemetry collector. A table has a
-    row for each trial and a column for each parameter and metric. MLflow gets each trial once, however often you
-    export.
+    history. `loopty measure replay` measures it on any machine. The same node always gives the same bytes.
     """
     campaign = here()
-    places = [place for place in (trials, mlflow, wandb, otlp) if place]
-    if bool(node) == bool(places) or len(places) > 1:
-        raise Misuse("name one thing: a NODE to pack, or --trials, --mlflow, --wandb or --otlp for all trials")
-    if node:
-        _pack(campaign, node, to, force, as_json)
-        return
-    export = campaign.trial_export(run)
-    if trials:
-        count, place = export.write_table(trials), str(trials)
-    elif mlflow:
-        count, place = export.send_to_mlflow(mlflow), mlflow
-    elif wandb:
-        count, place = export.send_to_wandb(wandb, offline), wandb
-    else:
-        assert otlp
-        count, place = export.send_spans(otlp), otlp
-    if as_json:
-        print_json({"count": count, "to": place})
-    else:
-        what = "spans" if otlp else "new trials" if mlflow else "trials"
-        echo(f"{place} has {count:,} {what}")
-
-
-def _pack(campaign: Campaign, node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
     artifact = campaign.export(node, to, force)
     if as_json:
         handle = campaign.history.handle(node)

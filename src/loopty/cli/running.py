@@ -1,10 +1,11 @@
-"""`loopty pause`, `resume`, `stop`, `abort`: what holds or ends the work of a run."""
+"""`loopty pause`, `resume`, `stop`, `agent abort`: what holds or ends the work of a run."""
 
 from __future__ import annotations
 
 import click
 
-from loopty.cli.output import echo, here, json_option, print_json, run_option, say
+from loopty.cli.output import echo, here, json_option, print_json, run_option, say, trust_option, unsafe_option
+from loopty.cli.run import drive
 
 
 @click.command("pause")
@@ -12,10 +13,10 @@ from loopty.cli.output import echo, here, json_option, print_json, run_option, s
 @run_option
 @json_option
 def pause_verb(why: str, run: int | None, as_json: bool) -> None:
-    """Let nothing new start in a run, from its next second on. Running trials go on to their end.
+    """Stop starting trials; let running ones finish.
 
-    The pause stays until `loopty resume`, also when the process that drives the run is killed and started again.
-    Its time does not count against the time limit.
+    The pause lasts until `loopty resume`, even if the session is killed and started again. Its time does not count
+    against the time limit.
     """
     campaign = here()
     number = campaign.newest_run(run)
@@ -23,21 +24,27 @@ def pause_verb(why: str, run: int | None, as_json: bool) -> None:
     if as_json:
         print_json({"run": number, "paused": True})
     else:
-        say(f"run {number} is paused: running trials go on to their end; `loopty resume` goes on")
+        say(f"run {number} is paused: running trials will finish; continue with `loopty resume`")
 
 
 @click.command("resume")
 @run_option
 @json_option
-def resume_verb(run: int | None, as_json: bool) -> None:
-    """End the pause of a run. Where no process drives it any more, `loopty optimize` does."""
+@trust_option
+@unsafe_option
+def resume_verb(run: int | None, as_json: bool, trust: bool, unsafe: bool) -> None:
+    """Continue a run after a pause or Ctrl-C. If no session is running, this starts one, as `loopty run` does."""
     campaign = here()
     number = campaign.newest_run(run)
-    has_driver = campaign.resume(number)
-    if as_json:
-        print_json({"run": number, "paused": False, "is_driven": has_driver})
+    has_session = campaign.resume(number)
+    if not has_session and number == campaign.newest_run():
+        drive(as_json=as_json, trust=trust, unsafe=unsafe)
+    elif as_json:
+        print_json({"run": number, "paused": False, "is_driven": has_session})
     else:
-        say(f"run {number} goes on" if has_driver else f"run {number} may go on: start it with `loopty optimize`")
+        say(
+            f"run {number} continues" if has_session else f"run {number} is not paused any more; a newer one began"
+        )
 
 
 @click.command("stop")
@@ -45,9 +52,9 @@ def resume_verb(run: int | None, as_json: bool) -> None:
 @run_option
 @json_option
 def stop_verb(why: str, run: int | None, as_json: bool) -> None:
-    """Ask `loopty optimize` to cancel its trials and to end, wherever it runs; it does so within a second or two.
+    """Ask `loopty run` to cancel its trials and to end, wherever it runs; it does so within a second or two.
 
-    Cancelled trials cost no attempt, and `loopty optimize` resumes the run. `loopty pause` lets trials end.
+    Cancelled trials cost no attempt, and `loopty run` resumes the run. `loopty pause` lets trials end.
     """
     campaign = here()
     number = campaign.newest_run(run)
@@ -55,7 +62,7 @@ def stop_verb(why: str, run: int | None, as_json: bool) -> None:
     if as_json:
         print_json({"run": number, "stopping": True})
     else:
-        say(f"run {number} ends now; `loopty optimize` resumes it")
+        say(f"run {number} ends now; `loopty run` resumes it")
 
 
 @click.command("abort")

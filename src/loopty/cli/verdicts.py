@@ -1,4 +1,4 @@
-"""`loopty accept`, `discard`, `invalidate`, `restore`, `remeasure`: verdicts that a person changes."""
+"""`loopty node`: verdicts that a person changes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from loopty.domain.ids import NodeId
 from loopty.kit import codec
 
 
-@click.command("accept")
+@click.command("approve")
 @click.argument("node", type=NodeArgument())
 @click.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
-def accept_verb(node: NodeId, why: str) -> None:
-    """Keep NODE, which was held because its gain is too good to be true and it could have cheated.
+def approve_verb(node: NodeId, why: str) -> None:
+    """Approve NODE, which was held for review: its gain is suspiciously large, and it could have cheated.
 
     Look at its change first: loopty diff NODE.
     """
@@ -42,50 +42,49 @@ def accept_verb(node: NodeId, why: str) -> None:
 def discard_verb(node: NodeId, why: str, as_json: bool) -> None:
     """Take back that a node was kept. Its record, its result and its descendants stay.
 
-    The best node is elected anew from those that are still kept. Nodes that lost only against a withdrawn one are
-    without a verdict again: `loopty remeasure` or `loopty optimize` judges them. `loopty restore` takes this
-    back.
+    The best node is elected anew from those that are still kept. Nodes that lost only to a withdrawn one are open
+    again: `loopty node recheck` or `loopty run` judges them. `loopty node undo` undoes this.
     """
     campaign = here()
     print_verdict_change(campaign, campaign.discard(node, why), as_json)
 
 
-@click.command("invalidate")
+@click.command("reject")
 @click.argument("node", type=NodeArgument())
 @why_option
 @json_option
-def invalidate_verb(node: NodeId, why: str, as_json: bool) -> None:
+def reject_verb(node: NodeId, why: str, as_json: bool) -> None:
     """Reject a node that cheats, with all its descendants: nothing that they measured counts, the record stays.
 
     The best node is chosen again from those still kept. Nodes that lost only to a withdrawn one are open again:
-    `loopty remeasure` or `loopty optimize` judges them. `loopty restore` undoes this.
+    `loopty node recheck` or `loopty run` judges them. `loopty node undo` undoes this.
     """
     campaign = here()
     print_verdict_change(campaign, campaign.invalidate(node, why), as_json)
 
 
-@click.command("restore")
+@click.command("undo")
 @click.argument("node", type=NodeArgument())
 @why_option
 @json_option
 @unsafe_option
-def restore_verb(node: NodeId, why: str, as_json: bool, unsafe: bool) -> None:
+def undo_verb(node: NodeId, why: str, as_json: bool, unsafe: bool) -> None:
     """Take back that a node was discarded or invalidated by hand, with the descendants invalidated with it.
 
     Nothing is kept by this verb: a node that was kept waits for a verdict again, and has to win once more against
-    the present best; `loopty remeasure` or `loopty optimize` measures it. Other nodes get their old verdicts back.
+    the present best; `loopty node recheck` or `loopty run` measures it. Other nodes get their old verdicts back.
     What a gate or a measurement took back stays.
     """
     campaign = here()
     print_verdict_change(campaign, campaign.restore(node, why, unsafe), as_json)
 
 
-@click.command("remeasure")
+@click.command("recheck")
 @click.argument("node", type=NodeArgument(), required=False)
 @run_option
 @json_option
 @unsafe_option
-def remeasure_verb(node: NodeId | None, run: int | None, as_json: bool, unsafe: bool) -> None:
+def recheck_verb(node: NodeId | None, run: int | None, as_json: bool, unsafe: bool) -> None:
     """Judge NODE, or every node that lost only against a withdrawn one, against the present best.
 
     An undecided (inconclusive) NODE gets a new comparison with an error rate of its own. Other verdicts are final,

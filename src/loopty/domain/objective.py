@@ -21,6 +21,11 @@ class Direction(StrEnum):
     MAX = "max"
     MIN = "min"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Direction | None:
+        """Read the words in full, too."""
+        return {"maximize": cls.MAX, "maximise": cls.MAX, "minimize": cls.MIN, "minimise": cls.MIN}.get(str(value))
+
     @property
     def sign(self) -> int:
         return 1 if self is Direction.MAX else -1

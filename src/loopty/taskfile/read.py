@@ -52,7 +52,7 @@ TABLES: dict[str, type] = {
     "objective": Objective,
     "access": Access,
     "limits": Limits,
-    "pools": Pools,
+    "budget": Pools,
     "noise": Noise,
     "audit": Audit,
     "anchors": Anchors,
@@ -66,7 +66,7 @@ TABLES: dict[str, type] = {
     "executor": ExecutorSpec,
 }
 TOP_KEYS = {
-    "statement": "What to improve, in words.",
+    "goal": "What to improve, in words, for you and for models.",
     "width": "Number of trials that run at the same time, over all processes of the repository. Default: what the "
     "machine has room for by `[profile]`, 1 without one; with workers, one on each of them.",
     "seed": "Seed of all random choices. Default: 0.",
@@ -163,7 +163,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     }
     width = checker.read_value(int, data.get("width", 1), ("width",), {"minimum": 1})
     seed = checker.read_value(int, data.get("seed", 0), ("seed",), {"minimum": 0})
-    statement = checker.read_value(str, data.get("statement", ""), ("statement",), {})
+    goal = checker.read_value(str, data.get("goal", ""), ("goal",), {})
     parameters_file = _parse_parameters_file(data.get("parameters_file", ""), has_space, checker)
     access = tables["access"]
     if access is not WRONG and not access.write and not has_space:
@@ -196,10 +196,11 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         check_roles(tables["roles"], tables["verifier"], chosen["proposer"], models, checker)
         if combiner and combiner.kind != chosen["proposer"].kind:
             check_roles(tables["roles"], tables["verifier"], combiner, models, checker)
-    if WRONG not in (tables["roles"], tables["pools"]):
-        check_shares(tables["roles"], tables["pools"], checker)
+    if WRONG not in (tables["roles"], tables["budget"]):
+        check_shares(tables["roles"], tables["budget"], checker)
     return Task(
-        statement,
+        goal,
+        pools=tables.pop("budget"),
         models=models,
         space=space,
         width=width,

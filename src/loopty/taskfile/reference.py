@@ -25,7 +25,7 @@ _HEAD = """\
 ## The ten keys that you write
 
 ```toml
-statement = "Parse Markdown faster, with the same output"  # 1. the goal, for you and for models
+goal = "Parse Markdown faster, with the same output"  # 1. for you and for models
 
 [benchmark]
 command = "python3 bench.py"          # 2. what scores a candidate, run in its files
@@ -33,7 +33,7 @@ timeout_seconds = 60                  # 3. a trial that takes longer fails
 result = "stdout"                     # 4. where the score is: "file", "stdout", or the tool that measures
 
 [objective]
-direction = "min"                     # 5. "max" (default) or "min"
+direction = "minimize"                # 5. "maximize" (default) or "minimize"
 
 [access]
 write = ["src/**"]                    # 6. the editable files; all others are read-only
@@ -42,7 +42,7 @@ write = ["src/**"]                    # 6. the editable files; all others are re
 name = "tests"
 command = "python3 -m pytest -q tests"
 
-[pools]
+[budget]
 attempts = 200                        # 8. the budget: attempts, wall_seconds, tokens, money_usd, …
 
 [proposer]
@@ -53,21 +53,20 @@ model = "openai:gpt-5-mini"           # 10. the model, if the proposer needs one
 money_usd = 2.0
 ```
 
-To tune parameters instead of code, replace `write` by `[parameters.NAME]` tables:
+To tune parameters instead of code, replace `write` by parameters:
 
 ```toml
-[parameters.rate]
-type = "float"
-low = 1e-4
-high = 1.0
-log = true
+[parameters]
+rate = { float = [1e-4, 1.0], log = true }
+layers = { int = [1, 8] }
+method = { categorical = ["adam", "sgd"] }
 ```
 
 Paths are relative to the top of the repository, or to the folder of this file if that is a project of its own. `*`
 matches within one folder, `**` any depth. Times are in seconds, sizes in MB.
 
 The benchmark's files are protected: no proposal may change them. If you change the benchmark, the objective or the
-limits, scores are no longer comparable, so a new run begins: `loopty optimize` says which file or key changed, and
+limits, scores are no longer comparable, so a new run begins: `loopty run` says which file or key changed, and
 measures the best of the run before first if it still fits. `--from NODE` names another, `--from baseline` none.
 With `--new-run` nothing is carried over unless you name it. A changed budget continues the run.
 
@@ -75,7 +74,7 @@ A trial has no network and sees none of your other files. Keys that reach outsid
 `data`, …) need your permission once: see [trust](trust.md).
 
 Results that vary are measured again before a node is kept ([the judge](judge.md)); you need no key for that. Set
-`tolerance` of a metric to the smallest gain that you would merge. Set `control` under `[pools]` to see what chance
+`tolerance` of a metric to the smallest gain that you would merge. Set `control` under `[budget]` to see what luck
 alone reaches. Set `isolated` if a candidate could reach the answers or the clock ([isolated](isolated.md)).
 
 `width` trials run at once. By default `loopty init` measures what a trial needs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from loopty.domain.errors import Misuse
 from loopty.kit.records import NODEFAULT, Record, field_types, fields_of, is_record
+from loopty.taskfile.spellings import OLDER, spelled_out
 
 _HEADER = r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$"
 _KEY = r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"))*)\s*="
@@ -54,7 +56,8 @@ class KeyPositions:
 
 
 def _parts(dotted: str) -> KeyPath:
-    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+    first, *rest = (part.strip().strip("\"'") for part in dotted.split("."))
+    return (OLDER.get(first, first), *rest)
 
 
 T = TypeVar("T")
@@ -170,7 +173,7 @@ class Checker:
     def _convert_scalar(self, hint: Any, value: Any, path: KeyPath) -> Any:
         if issubclass(hint, Enum):
             known = [member.value for member in hint]
-            if value in known:
+            with contextlib.suppress(ValueError):
                 return hint(value)
             return self.add_fault(path, f"must be one of {', '.join(known)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -206,9 +209,10 @@ def read_text(path: Path, name: str) -> str:
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Parse a TOML text. Raises Misuse when the text is not TOML."""
     try:
-        return tomllib.loads(text)
+        data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError covers huge numbers, RecursionError deep nesting
         raise Misuse(f"{name} is not valid TOML: {error}") from None
+    return spelled_out(data, name)
 
 
 def raise_faults(checker: Checker, text: str, name: str) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from loopty.cli.verbs import VERBS
+from loopty.cli.verbs import GROUPS
 from loopty.features.agents.hosts.installation import OWN_LINE, shipped_skills
 from loopty.version import __version__
 
@@ -39,6 +39,9 @@ def test_a_skill_names_verbs_and_options_that_exist(name):
         verb, *rest = code.split()[1:]
         if verb == "--version":
             continue
-        assert verb in VERBS, code
-        options = {option for param in all_verbs.get_command(context, verb).params for option in param.opts}
+        command = all_verbs.get_command(context, verb)
+        if verb in GROUPS:
+            command = command.get_command(context, rest[0])
+        assert command, code
+        options = {option for param in command.params for option in param.opts}
         assert {word for word in rest if word.startswith("--")} <= options, code

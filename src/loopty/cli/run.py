@@ -1,4 +1,4 @@
-"""`loopty optimize`: run the loop until the budget, the user or the target says stop."""
+"""`loopty run`: run the loop until the budget, the user or the target says stop; or one node."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from loopty.cli.drafts import submit
 from loopty.cli.output import (
     NO_SANDBOX,
+    NodeArgument,
     columns,
+    here,
     here_with_trust,
     print_explanation,
     print_json,
@@ -22,6 +25,8 @@ from loopty.cli.output import (
     trust_option,
     unsafe_option,
 )
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool, Verdict
 from loopty.engine.budget import fruitless_reason
 from loopty.kit import codec
@@ -34,7 +39,13 @@ if TYPE_CHECKING:
     from loopty.show.progress import Progress
 
 
-@click.command("optimize")
+@click.command("run")
+@click.argument("node", type=NodeArgument(), required=False)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Only try the benchmark on NODE, and change no state. For a baseline: on your files as they are now.",
+)
 @click.option("--new-run", is_flag=True, help="Start a new run, from your files as they are now.")
 @click.option(
     "--from",
@@ -45,12 +56,16 @@ if TYPE_CHECKING:
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
-@click.option("--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty worker`.")
+@click.option(
+    "--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty system worker`."
+)
 @click.option("--on", "hosts", multiple=True, metavar="HOST", help="Start workers there, as executor.hosts does.")
 @click.option("--dashboard", is_flag=True, help="Show it in your browser, too, as `loopty dashboard` does.")
 @trust_option
 @unsafe_option
-def optimize_verb(
+def run_verb(
+    node: NodeId | None,
+    check: bool,
     new_run: bool,
     start_from: str,
     quiet: bool,
@@ -61,11 +76,44 @@ def optimize_verb(
     trust: bool,
     unsafe: bool,
 ) -> None:
-    """Run experiments until the budget is spent.
+    """Run experiments until the budget is spent. With NODE, a draft: measure only that node.
 
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
+    if check or node:
+        if new_run or start_from or listen or hosts or dashboard:
+            raise Misuse(
+                "--new-run, --from, --listen, --on and --dashboard are for a run: leave out NODE and --check"
+            )
+        submit(node or here().find_node("1"), check=check, as_json=as_json, trust=trust, unsafe=unsafe)
+        return
+    drive(
+        new_run=new_run,
+        start_from=start_from,
+        quiet=quiet,
+        as_json=as_json,
+        listen=listen or "",
+        hosts=hosts,
+        dashboard=dashboard,
+        trust=trust,
+        unsafe=unsafe,
+    )
+
+
+def drive(
+    *,
+    new_run: bool = False,
+    start_from: str = "",
+    quiet: bool = False,
+    as_json: bool = False,
+    listen: str = "",
+    hosts: tuple[str, ...] = (),
+    dashboard: bool = False,
+    trust: bool = False,
+    unsafe: bool = False,
+) -> None:
+    """Run the loop to its end, and exit as its result says."""
     line = SetUpLine(sys.stderr, os.environ)
 
     def talk(text: str) -> None:
@@ -75,14 +123,14 @@ def optimize_verb(
     campaign = here_with_trust(trust, talk)
     try:
         on_step = (lambda _: None) if quiet else line.show
-        session = campaign.start_session(new_run, unsafe, on_step, listen or "", hosts, start_from)
+        session = campaign.start_session(new_run, unsafe, on_step, listen, hosts, start_from)
     finally:
         line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
     with _dashboard(session) if dashboard else contextlib.nullcontext():
         finish = _run(session, quiet)
-        if second := campaign.start_combination(session.run, finish, unsafe, listen or "", hosts):
+        if second := campaign.start_combination(session.run, finish, unsafe, listen, hosts):
             if not as_json:
                 _print_result(campaign, session.run, finish, as_json)
             session, finish = second, _run(second, quiet)
@@ -141,7 +189,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     else:
         click.echo(closing_text(status, finish.reason, columns(), terminal(), tally))
     if finish.resumable:
-        say("resume: loopty optimize")
+        say("resume: loopty run")
     fruitless = finish.reason == fruitless_reason(history.runs[run], Pool.ATTEMPT)
     # A pass over the whole ledger: only where a model made the proposals is there more to see.
     if fruitless and (parent := campaign.last_fruitless_parent(run)):
@@ -149,6 +197,6 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))
-        say("fix the benchmark or loopty.toml, then run: loopty optimize")
+        say("fix the benchmark or loopty.toml, then run: loopty run")
     if not as_json:
         say_own_path()

@@ -1,4 +1,4 @@
-"""Runs the verb that is called, and turns misuse into one line and exit code 2."""
+"""Calls a verb, and turns misuse into one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LIMITS = ("attempts", "control", "wall_seconds", "target", "patience")
 """Limits of a run, which many look for among the options of `optimize`."""
 
 
-def run_verb() -> None:
-    """Run the verb that the command line names."""
+def call_verb() -> None:
+    """Call the verb that the command line names."""
     from loopty.show.terminal import SafeStream
 
     sys.stdout, sys.stderr = SafeStream.over(sys.stdout), SafeStream.over(sys.stderr)
@@ -47,8 +47,8 @@ def run_verb() -> None:
 def _unknown_option(error: click.NoSuchOption) -> str:
     """Say what to do instead of an option that a verb does not have."""
     verb, name = error.ctx.command_path if error.ctx else "loopty", error.option_name.lstrip("-").replace("-", "_")
-    if verb == "loopty optimize" and name in _LIMITS:
-        return f"{error.option_name} is no option: write {name} = N under [pools] in loopty.toml"
+    if verb.split()[-1] in ("run", "optimize") and name in _LIMITS:
+        return f"{error.option_name} is no option: write {name} = N under [budget] in loopty.toml"
     return f"{verb} has no option {error.option_name}: `{verb} --help` lists them"
 
 

@@ -1,4 +1,4 @@
-"""`loopty budget`, `spend`, `direct`, `models`: what a run may spend, what models cost, know and are."""
+"""`loopty model`: what models are, what they cost, and what they are told."""
 
 from __future__ import annotations
 
@@ -18,38 +18,7 @@ from loopty.show.terminal import cut, printable_line
 from loopty.taskfile.model_tables import user_config_file
 
 
-@click.command("budget")
-@click.argument("changes", nargs=-1, metavar="[NAME=LIMIT]...")
-@run_option
-@json_option
-def budget_verb(changes: tuple[str, ...], run: int | None, as_json: bool) -> None:
-    """Show the limits of a run, or change them, also while `loopty optimize` runs: `loopty budget attempts=500`.
-
-    NAME is attempts, control, repeats, tunes, tokens, wall_seconds or money_usd; LIMIT is a number, or `none`. A
-    changed limit holds for this run instead of the one in loopty.toml.
-    """
-    campaign = here()
-    number = campaign.newest_run(run)
-    limits = campaign.budget(dict(map(_parse, changes)), number)
-    if as_json:
-        print_json({"run": number, "limits": dict(limits)})
-        return
-    for name, limit in limits.items():
-        echo(f"{name:<13} {'no limit' if limit is None else f'{limit:,.10g}'}")
-
-
-def _parse(change: str) -> tuple[str, float | None]:
-    name, equals, text = change.partition("=")
-    try:
-        limit = None if text.strip().lower() == "none" else float(text)
-    except ValueError:
-        limit, equals = None, ""
-    if not equals:
-        raise Misuse(f"{change!r} is no change of a limit: write NAME=NUMBER or NAME=none")
-    return name.strip(), limit
-
-
-@click.command("spend")
+@click.command("cost")
 @click.option(
     "--by",
     type=click.Choice(["role", "model", "operator", "node"]),
@@ -57,7 +26,7 @@ def _parse(change: str) -> tuple[str, float | None]:
 )
 @run_option
 @json_option
-def spend_verb(by: str | None, run: int | None, as_json: bool) -> None:
+def cost_verb(by: str | None, run: int | None, as_json: bool) -> None:
     """Show what models cost: tokens and money by role, model, operator and node, and calls without a result.
 
     Nodes from one reply share its cost. Where a price is unknown, only tokens are counted.
@@ -96,14 +65,14 @@ def direct_verb(
     """Tell the models what to try and what to avoid, from their next proposal on.
 
     TEXT replaces the current text, --build-on and --not-below the nodes named before; without any of them, the
-    current directive is shown. It applies to the newest run, also while `loopty optimize` runs. Calls already in
+    current directive is shown. It applies to the newest run, also while `loopty run` runs. Calls already in
     flight are not affected. `loopty show NODE` says where the directive chose the parent.
     """
     is_given = text is not None or bool(build_on) or bool(not_below)
     if clear and is_given:
         raise Misuse("give a directive or --clear, not both")
     if text is not None and not text.strip():
-        raise Misuse("the directive is empty: `loopty direct --clear` removes the present one")
+        raise Misuse("the directive is empty: `loopty model direct --clear` removes the present one")
     campaign = here()
     run = campaign.newest_run()
     if clear:
@@ -115,13 +84,13 @@ def direct_verb(
         print_json({"run": run, "directive": directive, **campaign.directed_nodes(run)})
     elif is_given:
         effect = "changes start where you said, and " if build_on or not_below else ""
-        say(f"from now on {effect}the models of run {run} see this; `loopty direct --clear` removes it")
+        say(f"from now on {effect}the models of run {run} see this; `loopty model direct --clear` removes it")
     elif clear:
         say(f"run {run} has no directive any more")
     elif directive:
         echo("\n".join(map(printable_line, directive.splitlines())))
     else:
-        say(f'run {run} has no directive: give one with `loopty direct "…"`')
+        say(f'run {run} has no directive: give one with `loopty model direct "…"`')
 
 
 _NONE = (
@@ -130,24 +99,14 @@ _NONE = (
 )
 
 
-@click.command("models")
-@click.option("--try", "model", metavar="NAME", help="Send the model one tiny request, outside of any run.")
+@click.command("list")
 @json_option
-def models_verb(model: str | None, as_json: bool) -> None:
+def list_verb(as_json: bool) -> None:
     """List the models of loopty.toml and of your own configuration: roles, keys, prices, limits.
 
     A model served on this machine by llama.cpp, Ollama or vLLM needs no key: provider = "openai" with the
     server's address in url, such as http://127.0.0.1:8080/v1.
-
-    Exits with 1 when the model named by --try gives no answer.
     """
-    if model:
-        sys.exit(0 if _try(model, as_json) else 1)
-    else:
-        _list(as_json)
-
-
-def _list(as_json: bool) -> None:
     from loopty.session.models import named_models
     from loopty.show.spend import models_text
 
@@ -160,8 +119,16 @@ def _list(as_json: bool) -> None:
         say(_NONE.format(own=user_config_file(os.environ)))
 
 
-def _try(name: str, as_json: bool) -> bool:
-    """Ask the model once; whether it answered."""
+@click.command("ask")
+@click.argument("name", metavar="MODEL")
+@json_option
+def ask_verb(name: str, as_json: bool) -> None:
+    """Send the model one tiny request, outside of any run. Exits with 1 if it gives no answer."""
+    sys.exit(0 if _ask(name, as_json) else 1)
+
+
+def _ask(name: str, as_json: bool) -> bool:
+    """Ask the model once; return whether it answered."""
     import asyncio  # here: verbs that only read do not need it
 
     from loopty.session.models import named_models, try_model
