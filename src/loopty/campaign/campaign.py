@@ -362,14 +362,14 @@ class Campaign(CampaignReader):
         self._record_event(functools.partial(set_directive, self.newest_run(), words, starts, ends))
 
     def pause(self, why: str = "", run: int | None = None) -> None:
-        """Let nothing new start in a run; what runs goes on to its end. Needs no task file."""
+        """Stop starting trials; let running ones finish. Needs no task file."""
         from loopty.session.requests import pause
 
         number, text = self.newest_run(run), parse_text(why, "reason")
         self._record_event(lambda history: pause(history, number, text))
 
     def resume(self, run: int | None = None) -> bool:
-        """End the pause of a run; whether a process drives it, which goes on within a second."""
+        """End the pause of a run; return whether a process drives it, which continues within a second."""
         from loopty.session.requests import has_driver, resume
 
         number = self.newest_run(run)

@@ -220,7 +220,7 @@ def start_session(
     context.files.hold_newest(run, context.history)
     conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
-        context.say(f"run {run} is paused: `loopty resume` lets it go on")
+        context.say(f"run {run} is paused: `loopty resume` continues it")
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
     factory = _proposer_factory(context, task, models, unsafe)

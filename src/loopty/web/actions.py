@@ -124,7 +124,7 @@ class Actions:
 
     def _resume(self, body: Body) -> str:
         is_driven = self.campaign.resume(self._run(body))
-        return "The run goes on." if is_driven else "The run may go on: start it with `loopty run`."
+        return "The run continues." if is_driven else "The pause is over: start the run with `loopty run`."
 
     def _plan_resume(self, body: Body) -> tuple[str, list[str]]:
         return "New trials and questions start again.", ["resume", f"--run={self._run(body)}"]

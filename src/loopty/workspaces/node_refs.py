@@ -37,7 +37,7 @@ class NodeRefs:
         """Commits to hold with the next link, by run."""
         self._linked_at = float("-inf")
         self._lock = threading.RLock()
-        """Of what waits."""
+        """Guards the commits that wait."""
         self._timer: threading.Timer | None = None
 
     def runs(self) -> list[int]:
