@@ -25,13 +25,15 @@ def watch_processes() -> Iterator[list[Usage]]:
 
     What a sandbox starts is not waited for by this process, so the kernel does not add it up here.
     """
-    used, stop, peak, ticks = list[Usage](), threading.Event(), [0], dict[int, int]()
+    used, stop, peak, spent = list[Usage](), threading.Event(), [0], dict[Path, tuple[int, int]]()
 
     def look() -> None:
         while not stop.wait(_PERIOD_SECONDS):
-            seen = {pid: _ticks_and_pages(pid) for pid in threads_of_tree(os.getpid()) if pid != os.getpid()}
-            peak[0] = max(peak[0], sum(pages for _, pages in seen.values()))
-            ticks.update({pid: spent for pid, (spent, _) in seen.items()})
+            tree = {pid: of for pid, of in threads_of_tree(os.getpid()).items() if pid != os.getpid()}
+            peak[0] = max(peak[0], sum(map(_pages, tree)))
+            spent.update(
+                {thread: times for of in tree.values() for thread in of if (times := _ran_and_waited(thread))}
+            )
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -40,16 +42,23 @@ def watch_processes() -> Iterator[list[Usage]]:
     finally:
         stop.set()
         thread.join()
-        seconds = sum(ticks.values()) / os.sysconf("SC_CLK_TCK")
-        used.append(Usage(seconds, max(peak[0] * resource.getpagesize() >> 20, 1)))
+        ran, waited = (sum(times[of] for times in spent.values()) / 1e9 for of in (0, 1))
+        used.append(Usage(ran, max(peak[0] * resource.getpagesize() >> 20, 1), waited))
 
 
-def _ticks_and_pages(pid: int) -> tuple[int, int]:
-    """Read the CPU ticks of a process and its pages. A page that processes share counts for each of them."""
+def _pages(pid: int) -> int:
+    """Read the pages of a process. A page that processes share counts for each of them."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12]), int(fields[21])
-    return 0, 0
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[21])
+    return 0
+
+
+def _ran_and_waited(thread: Path) -> tuple[int, int] | None:
+    """Read the nanoseconds in which a thread ran, and in which it could have, and waited for a CPU."""
+    with contextlib.suppress(OSError, ValueError):
+        ran, waited, _slices = map(int, (thread / "schedstat").read_text().split())
+        return ran, waited
+    return None
 
 
 _MOST_SHARE = 0.99
@@ -61,7 +70,7 @@ def profile_of(noise: MeasuredNoise, share: float | None = None) -> ResourceProf
     seconds = noise.seconds[1:]
     return ResourceProfile(
         seconds=max(round(statistics.median(seconds), 3), 0.001),
-        cores=round(noise.usage.cpu_seconds / max(sum(seconds), 0.001), 2),
+        cores=round(noise.usage.busy_seconds / max(sum(seconds), 0.001), 2),
         memory_mb=noise.usage.memory_mb,
         steady=len(set(noise.values)) == 1,
         editable_share=None if share is None else min(share, _MOST_SHARE),
