@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from loopty.cli.output import print_explanation, print_json, say, say_own_path, say_paragraph
 from loopty.domain.errors import Misuse
-from loopty.executors.this_machine import this_capacity
 from loopty.kit import codec
 from loopty.kit.contents import write_atomically
 from loopty.proposers.agent.driver import installed_agents
@@ -38,7 +37,6 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         score_text,
         sensitivity_text,
     )
-    from loopty.taskfile import read
 
     draft, noise = proven.draft, proven.noise
     if as_json:
@@ -55,15 +53,16 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
     if draft.times_the_tests:
         say_paragraph(TESTS_TEXT)
     if noise:
-        say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
+        waited = noise.usage.waited_share
+        say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time, waited))
     if proven.sensitivity:
         say_paragraph(sensitivity_text(proven.sensitivity))
     if noise and proven.count:
         say_paragraph(count_text(proven.count, noise))
-    if noise and draft.profile:
-        size = read.load(path.parent).round_size(this_capacity())
-        say_paragraph(f"trials at once: {size.width}, because {size.reason}")
-        say_paragraph(night_text(draft.profile.seconds, 0.0 if draft.is_counted else noise.percent, size.width))
+    if noise and draft.profile and draft.width:
+        say_paragraph(f"trials at once: {draft.width.width}, because {draft.width.reason}")
+        percent = 0.0 if draft.is_counted else noise.percent
+        say_paragraph(night_text(draft.profile.seconds, proven.gate_seconds, percent, draft.width.width))
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))

@@ -13,12 +13,13 @@ from typing import Protocol
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Outcome
+from loopty.evaluators.warm_commands import NOT_WARM
 from loopty.features.setup.causes.builds import NO_TEST_RAN
 from loopty.features.setup.causes.results import NO_RESULT, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
 from loopty.features.setup.count_proof import prove_count
 from loopty.features.setup.edited_tree import EditedTree, unless_stopped
-from loopty.features.setup.pace import watch_processes
+from loopty.features.setup.pace import WarmProof, prove_warm, watch_processes
 from loopty.features.setup.proven_task import CountProof, MeasuredNoise, ProvenTask
 from loopty.features.setup.sensitivity import CheckCost, Sensitivity, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
@@ -134,13 +135,17 @@ class DraftChecks:
         values = tuple(outcome.metrics[metric] for outcome in outcomes)
         return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes), used[0])
 
-    def warm_runs(self, draft: TaskDraft) -> list[Outcome]:
+    def prove_warm(self, draft: TaskDraft, noise: MeasuredNoise) -> WarmProof:
         """Run the benchmark as copies of a warm process; the first run starts that."""
+        said = list[str]()
         self.write(replace(draft, warm=True, gates=()))
         try:
-            return EditedTree(self._campaign().context, self._unsafe).runs(_RUNS_TO_WARM)
+            context = replace(self._campaign().context, say=said.append)
+            outcomes = EditedTree(context, self._unsafe).runs(_RUNS_TO_WARM)
         finally:
             self.write(draft)
+        why = next((line.split(": ", 1)[1].split(";")[0] for line in said if line.startswith(NOT_WARM)), "")
+        return WarmProof(refusal=why) if why else prove_warm(noise, outcomes)
 
     def count(self, draft: TaskDraft, noise: MeasuredNoise, seconds: float) -> CountProof:
         """Score the draft by counted instructions, for so many seconds at most."""

@@ -14,6 +14,8 @@ from pathlib import Path
 from loopty.domain.task_tables import ResourceProfile
 from loopty.domain.trial import Outcome
 from loopty.features.setup.proven_task import MeasuredNoise, Usage
+from loopty.features.setup.task_draft import TaskDraft
+from loopty.kit.records import Record
 from loopty.sandboxes.resource_usage import threads_of_tree
 
 _PERIOD_SECONDS = 0.02
@@ -85,20 +87,41 @@ _FASTER = 1.2
 _LEAST_TOLERANCE = 0.05
 
 
-def warm_gain(noise: MeasuredNoise, warm: Sequence[Outcome]) -> float:
-    """Compute how much faster runs are as copies of a warm process; 0 if they are not, or if the score differs.
+class WarmProof(Record):
+    """What runs as copies of a warm process showed."""
 
-    The first of them starts the process.
-    """
-    copies = warm[1:]
-    if not copies or not all(one.is_finished and noise.metric in one.metrics for one in copies):
-        return 0.0
+    gain: float = 1.0
+    """How many times as fast they are."""
+    refusal: str = ""
+    """Why trials start by themselves; empty if copies give the same score, and faster."""
+
+
+def warm_refusal(draft: TaskDraft, noise: MeasuredNoise) -> str:
+    """Tell why a warm start is not tried, or an empty text."""
+    if not WARM_COMMAND.fullmatch(draft.command):
+        return "the command is not one call of Python"
+    if draft.writable_copy or draft.network or draft.devices:
+        return "the benchmark uses a writable copy, the network or a device"
+    if (seconds := max(noise.seconds)) >= MOST_SECONDS_TO_WARM:
+        return f"a run takes {seconds:.2g} s, and imports are a small part of that"
+    return ""
+
+
+def prove_warm(noise: MeasuredNoise, warm: Sequence[Outcome]) -> WarmProof:
+    """Compare runs as copies of a warm process with others. The first of them starts the process."""
+    copies = [one for one in warm[1:] if one.is_finished and noise.metric in one.metrics]
+    if not copies or len(copies) < len(warm) - 1:
+        return WarmProof(refusal="a copy of a warm process gave no score")
     low, high = min(noise.values), max(noise.values)
     slack = max(high - low, _LEAST_TOLERANCE * max(abs(low), abs(high))) if low != high else 0.0
-    if not all(low - slack <= one.metrics[noise.metric] <= high + slack for one in copies):
-        return 0.0
-    gain = statistics.median(noise.seconds[1:]) / max(statistics.median(one.seconds for one in copies), 0.001)
-    return gain if gain >= _FASTER else 0.0
+    scores = [one.metrics[noise.metric] for one in copies]
+    if other := [score for score in scores if not low - slack <= score <= high + slack]:
+        return WarmProof(refusal=f"the score changes: {low:g} to {high:g} without it, and {other[0]:g} with it")
+    cold, warmed = (statistics.median(times) for times in (noise.seconds[1:], [one.seconds for one in copies]))
+    gain = cold / max(warmed, 0.001)
+    if gain < _FASTER:
+        return WarmProof(refusal=f"a run takes {cold:.2g} s without it, and {warmed:.2g} s with it")
+    return WarmProof(gain)
 
 
 def is_same_beside(noise: MeasuredNoise, together: Sequence[Outcome]) -> bool:

@@ -236,6 +236,8 @@ class ProvenTask(Record):
     changes: tuple[TaskChange, ...]
     noise: MeasuredNoise | None
     """None where the check failed, or where one run takes too long to repeat it."""
+    gate_seconds: float = 0.0
+    """How long the gates take."""
     instead_of: ProvenTask | None = None
     """The most promising of what failed before it; None where the first worked, and for a failure."""
     sensitivity: Sensitivity | None = None
