@@ -291,7 +291,10 @@ def choose_round_size(profile: ResourceProfile, machine: Capacity, use: Exclusiv
     per_trial = max(round(profile.cores), 1)  # nothing is lost where trials wait a little for each other
     busy = f"keeps {profile.cores:.1f}" if per_trial > 1 else "gets one"
     bounds = [
-        RoundSize(int(machine.cores / per_trial), f"a trial {busy} of {machine.cores} cores"),
+        RoundSize(
+            int(machine.cores / per_trial),
+            f"the score is the same beside others, and a trial {busy} of {machine.cores} cores",
+        ),
         RoundSize(MOST_AT_ONCE, f"at most {MOST_AT_ONCE} trials run at once unless you say more"),
     ]
     if profile.memory_mb:

@@ -13,6 +13,8 @@ _STAT = Path("/proc/stat")
 _CPUS = Path("/sys/devices/system/cpu")
 _STEAL = 8
 """The place of the time that other guests of the host took, in the first line."""
+_IDLE = slice(3, 5)
+"""The places of the time in which CPUs had nothing to do, or waited for a disk."""
 
 
 class LoadSeen(Record):
@@ -25,6 +27,8 @@ class LoadSeen(Record):
     """CPU time that the host gave to other guests, in ticks."""
     ticks: float
     """All CPU time."""
+    idle: float = 0.0
+    """That of it in which a CPU had nothing to do."""
     throttled_seconds: float = 0.0
     """The time in which a CPU ran at a lower frequency because it was too hot."""
 
@@ -35,6 +39,11 @@ class LoadSeen(Record):
         slowed = (later.throttled_seconds - self.throttled_seconds) / seconds if seconds > 0 else 0.0
         stolen = (later.stolen - self.stolen) / ticks if ticks > 0 else 0.0
         return min(max(waited, slowed, stolen, 0.0), 1.0)
+
+    def free_share_until(self, later: LoadSeen) -> float:
+        """Compute the share of all CPU time in between that was free; 1 where that is not counted."""
+        ticks = later.ticks - self.ticks
+        return (later.idle - self.idle) / ticks if ticks > 0 else 1.0
 
 
 def load_now(pressure: Path = _PRESSURE, stat: Path = _STAT, cpus: Path = _CPUS) -> LoadSeen:
@@ -49,7 +58,8 @@ def load_now(pressure: Path = _PRESSURE, stat: Path = _STAT, cpus: Path = _CPUS)
     except (OSError, ValueError):
         counts = []
     stolen = counts[_STEAL - 1] if len(counts) >= _STEAL else 0.0
-    return LoadSeen(time.monotonic(), stalled, stolen, sum(counts[:_STEAL]), _throttled_seconds(cpus))
+    ticks, idle = sum(counts[:_STEAL]), sum(counts[_IDLE])
+    return LoadSeen(time.monotonic(), stalled, stolen, ticks, idle, _throttled_seconds(cpus))
 
 
 def _throttled_seconds(cpus: Path) -> float:

@@ -53,7 +53,7 @@ def lock_init(state: StateFolder) -> None:
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
 _FEWEST_RUNS = 3
-_RUNS_TO_WARM = 3
+_RUNS_TO_WARM = 5
 _ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
 
