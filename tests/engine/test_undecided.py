@@ -161,7 +161,7 @@ def test_what_is_not_far_worse_on_a_busy_machine_is_undecided_and_asked_again(be
 
 def test_what_is_far_worse_on_a_busy_machine_is_discarded(bench):
     run = baseline_of(bench)
-    run.end(CANDIDATE, 1, busy(-200.0, 0.5))
+    run.end(CANDIDATE, 1, busy(-900.0, 0.5))
     run.end("1", 4, busy(50.0, 0.5))
     assert run.history[CANDIDATE].verdict is Verdict.DISCARDED
 

@@ -31,6 +31,7 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         TESTS_TEXT,
         agents_text,
         editable_text,
+        isolation_text,
         night_text,
         noise_text,
         proposer_text,
@@ -57,11 +58,13 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time, waited))
     if proven.sensitivity:
         say_paragraph(sensitivity_text(proven.sensitivity))
+    if draft.write:
+        say_paragraph(isolation_text(draft))
     if noise and proven.count:
         say_paragraph(count_text(proven.count, noise))
-    if noise and draft.profile and draft.width:
+    if draft.profile and draft.width:
         say_paragraph(f"trials at once: {draft.width.width}, because {draft.width.reason}")
-        percent = 0.0 if draft.is_counted else noise.percent
+        percent = 0.0 if draft.is_counted else noise.percent if noise else None
         say_paragraph(night_text(draft.profile.seconds, proven.gate_seconds, percent, draft.width.width))
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):

@@ -287,7 +287,7 @@ def choose_round_size(profile: ResourceProfile, machine: Capacity, use: Exclusiv
     if use.names:
         return RoundSize(1, f"only one trial at a time can use {use.names[0]}")
     if not profile.steady:
-        return RoundSize(1, "the score varies from run to run, so that trials at once could disturb each other")
+        return RoundSize(1, "no equal scores show that trials at once leave each other alone")
     per_trial = max(round(profile.cores), 1)  # nothing is lost where trials wait a little for each other
     busy = f"keeps {profile.cores:.1f}" if per_trial > 1 else "gets one"
     bounds = [

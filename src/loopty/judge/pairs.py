@@ -186,7 +186,7 @@ _LOOKS_PER_REFRESH = 4
 """The incumbent is measured again before this many candidates in a row are discarded at the first look."""
 _SHIFTED = 3.0
 """The machine has changed if the newest measurement differs from the record by this many times the noise."""
-_FAR_WORSE = 3.0
+_FAR_WORSE = 10.0
 """A candidate that loses by so many times the noise beside the incumbent is worse, on a busy machine, too."""
 _MOST_REFRESHES = 3
 """Enough to turn the median of the newest five."""

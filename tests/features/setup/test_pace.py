@@ -6,13 +6,20 @@ import sys
 from loopty.domain.trial import Ending, Outcome
 from loopty.features.setup.pace import is_same_beside, profile_of, prove_warm, watch_processes
 from loopty.features.setup.proposal_text import night_text, noise_text
-from loopty.features.setup.proven_task import MeasuredNoise, Usage
+from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask, Usage
+from loopty.features.setup.task_draft import TaskDraft
+from loopty.session.by_hand import CheckResult
 
 BUSY = "import time\nend = time.perf_counter() + 0.4\nwhile time.perf_counter() < end: pass"
 
 
 def noise(values, seconds=(0.5, 0.5, 0.5)):
     return MeasuredNoise("score", values, seconds, Usage(0.9, 40))
+
+
+def proven(measured):
+    check = CheckResult(Outcome(Ending.FINISHED, {"score": 1.0}, seconds=40.0), None)
+    return ProvenTask(TaskDraft("./bench"), check, (), measured)
 
 
 def finished(score, seconds=0.05):
@@ -28,9 +35,11 @@ def test_processes_that_others_wait_for_are_counted_too():
 
 
 def test_a_profile_says_what_the_runs_after_the_first_used():
-    profile = profile_of(noise((1.0, 1.0, 1.0), (9.0, 0.5, 0.5)))
+    profile = profile_of(proven(noise((1.0, 1.0, 1.0), (9.0, 0.5, 0.5))))
     assert (profile.seconds, profile.cores, profile.memory_mb, profile.steady) == (0.5, 0.9, 40, True)
-    assert not profile_of(noise((1.0, 1.1, 1.0))).steady
+    assert not profile_of(proven(noise((1.0, 1.1, 1.0)))).steady
+    once = profile_of(proven(None))
+    assert (once.seconds, once.cores, once.steady) == (40.0, 0.0, False), "too long to repeat it"
 
 
 def test_a_warm_start_is_taken_where_it_is_faster_and_scores_the_same():
@@ -62,5 +71,5 @@ def test_what_a_night_buys_is_said_in_results_gains_and_cost():
 def test_waiting_for_a_cpu_is_no_work_and_no_pause():
     usage = Usage(0.2, 40, waited_seconds=0.7)
     busy = MeasuredNoise("score", (1.0, 1.1, 1.0), (0.5, 0.5, 0.5), usage)
-    assert profile_of(busy).cores == 0.9
+    assert profile_of(proven(busy)).cores == 0.9
     assert "They waited for a CPU in 78 % of their time" in noise_text("s", busy.values, 5.0, waited=0.78)

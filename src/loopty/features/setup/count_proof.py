@@ -141,6 +141,7 @@ def with_count(draft: TaskDraft, found: CountProof, noise: MeasuredNoise, may_se
         warm=False,
         timeout_seconds=timeout,
         profile=profile,
+        notes={**draft.notes, "warm": "counted runs start by themselves"},
     ).with_note("measure", why)
 
 

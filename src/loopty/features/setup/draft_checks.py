@@ -53,7 +53,9 @@ def lock_init(state: StateFolder) -> None:
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
 _FEWEST_RUNS = 3
-_RUNS_TO_WARM = 5
+_SHARE_OF_NOISE = 0.25
+_RUNS_TO_WARM, _FEW_RUNS_TO_WARM = 5, 3
+_SHORT_SECONDS = 3.0
 _ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
 
@@ -112,11 +114,14 @@ class DraftChecks:
         return self._campaign().check(unsafe=self._unsafe)
 
     def noise(self, draft: TaskDraft, first: CheckResult, seconds: float) -> MeasuredNoise | None:
-        """Measure the spread of as many more runs as take half a minute, or these seconds if that is less.
+        """Measure the spread of as many more runs as take half a minute, or two; None if those take too long.
 
-        The gates have passed already.
+        `seconds` are left for all that follows. The gates have passed already.
         """
-        budget = min(_NOISE_SECONDS, seconds)
+        fewest = (_FEWEST_RUNS - 1) * first.outcome.seconds
+        if fewest > seconds * _SHARE_OF_NOISE:
+            return None
+        budget = max(min(_NOISE_SECONDS, seconds), fewest)
         runs = min(_MOST_RUNS, 1 + int(budget / max(first.outcome.seconds, 0.001)))
         metric = next(iter(first.outcome.metrics))
         outcomes = [first.outcome]
@@ -130,8 +135,6 @@ class DraftChecks:
                     outcomes.append(outcome)
         finally:
             self.write(draft)
-        if len(outcomes) < _FEWEST_RUNS:
-            return None
         values = tuple(outcome.metrics[metric] for outcome in outcomes)
         return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes), used[0])
 
@@ -141,7 +144,8 @@ class DraftChecks:
         self.write(replace(draft, warm=True, gates=()))
         try:
             context = replace(self._campaign().context, say=said.append)
-            outcomes = EditedTree(context, self._unsafe).runs(_RUNS_TO_WARM)
+            runs = _RUNS_TO_WARM if min(noise.seconds) < _SHORT_SECONDS else _FEW_RUNS_TO_WARM
+            outcomes = EditedTree(context, self._unsafe).runs(runs)
         finally:
             self.write(draft)
         why = next((line.split(": ", 1)[1].split(";")[0] for line in said if line.startswith(NOT_WARM)), "")

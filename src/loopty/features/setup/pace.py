@@ -13,7 +13,7 @@ from pathlib import Path
 
 from loopty.domain.task_tables import ResourceProfile
 from loopty.domain.trial import Outcome
-from loopty.features.setup.proven_task import MeasuredNoise, Usage
+from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask, Usage
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.kit.records import Record
 from loopty.sandboxes.resource_usage import threads_of_tree
@@ -67,22 +67,26 @@ _MOST_SHARE = 0.99
 """More is not told from everything by one run."""
 
 
-def profile_of(noise: MeasuredNoise, share: float | None = None) -> ResourceProfile:
-    """Say what a run uses, from runs that were watched; the first was not. `share` is that of editable code."""
+def profile_of(proven: ProvenTask) -> ResourceProfile:
+    """Say what a run uses, from runs that were watched; the first was not."""
+    noise = proven.noise
+    share = proven.sensitivity.highest_share if proven.sensitivity else None
+    share = None if share is None else min(share, _MOST_SHARE)
+    if noise is None:
+        return ResourceProfile(seconds=round(proven.check.outcome.seconds, 3), editable_share=share)
     seconds = noise.seconds[1:]
     return ResourceProfile(
         seconds=max(round(statistics.median(seconds), 3), 0.001),
         cores=round(noise.usage.busy_seconds / max(sum(seconds), 0.001), 2),
         memory_mb=noise.usage.memory_mb,
         steady=len(set(noise.values)) == 1,
-        editable_share=None if share is None else min(share, _MOST_SHARE),
+        editable_share=share,
     )
 
 
 WARM_COMMAND = re.compile(r"python3? [^;&|<>$`]+")
 """One call of Python: the only commands that start as copies."""
-MOST_SECONDS_TO_WARM = 3.0
-"""Of a run that takes longer, the imports are a small part."""
+_LONG_SECONDS = 20.0
 _FASTER = 1.2
 _LEAST_TOLERANCE = 0.05
 
@@ -102,9 +106,7 @@ def warm_refusal(draft: TaskDraft, noise: MeasuredNoise) -> str:
         return "the command is not one call of Python"
     if draft.writable_copy or draft.network or draft.devices:
         return "the benchmark uses a writable copy, the network or a device"
-    if (seconds := max(noise.seconds)) >= MOST_SECONDS_TO_WARM:
-        return f"a run takes {seconds:.2g} s, and imports are a small part of that"
-    return ""
+    return f"not tried, as a run takes {noise.seconds[-1]:.2g} s" if min(noise.seconds) >= _LONG_SECONDS else ""
 
 
 def prove_warm(noise: MeasuredNoise, warm: Sequence[Outcome]) -> WarmProof:

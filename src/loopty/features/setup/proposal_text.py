@@ -186,6 +186,17 @@ def score_text(name: str, value: float, direction: str, why: str, others: Sequen
     return f"score: {name} {figure(value)}, {better} is better ({reason}){more}"
 
 
+def isolation_text(draft: TaskDraft) -> str:
+    """Say whether the candidate runs apart from what scores it; where not, why, and the remedy."""
+    if draft.isolated:
+        return "isolated: candidates run in a sandbox of their own, where they reach neither score nor clock"
+    return (
+        f"not isolated: {draft.notes.get('isolated', 'the command runs the code itself')}. So a candidate could "
+        "forge its score: results say `integrity weak`, large gains are held, and apply asks. `loopty init "
+        "--skeleton` begins an isolated benchmark in Python, and docs/isolated.md shows one"
+    )
+
+
 def editable_text(globs: Sequence[str]) -> str:
     """Say which files candidates may change, as a sentence's end; empty if they set parameters."""
     return f"; candidates may change {_list_results(globs)}" if globs else ""
@@ -229,14 +240,19 @@ _SURELY_KEPT = 2.0
 """In units of the noise: so large a gain is kept four times out of five (docs/research/judge.md)."""
 
 
-def night_text(seconds: float, gate_seconds: float, noise_percent: float, width: int) -> str:
-    """Say what a night buys: results, the smallest gain that can be shown by morning, and the cost."""
+def night_text(seconds: float, gate_seconds: float, noise_percent: float | None, width: int) -> str:
+    """Say what a night buys: results, the smallest gain that can be shown by morning, and the cost.
+
+    `noise_percent` is None if a run takes too long to repeat it.
+    """
     an_hour = round(3600 * width / max(seconds + gate_seconds, 0.001))
     gates = f" and its gates {gate_seconds:.2g} s" if gate_seconds >= _NOTABLE_SECONDS else ""
     said = [
         f"what a night buys: a run takes {seconds:.2g} s{gates}, so at most {an_hour:,} results an hour, "
         f"{_NIGHT_HOURS * an_hour:,} in {_NIGHT_HOURS} hours",
-        "any gain can be shown, as nothing varies"
+        "how much the score varies is not known yet"
+        if noise_percent is None
+        else "any gain can be shown, as nothing varies"
         if not noise_percent
         else f"a gain of {_SURELY_KEPT * noise_percent:.2g} % can be shown by morning (twice the noise, in up to "
         f"{Noise().pairs} pairs of {duration(2 * seconds)}); for smaller ones raise pairs under [noise]",

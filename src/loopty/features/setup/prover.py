@@ -167,6 +167,7 @@ _MORE_TIME = 3
 _PROOF_SECONDS = 90.0
 _RUNS_OF_PROOF = 12
 """The proof may take so many runs, where they are longer than that time."""
+_RUNS_OF_WARM_PROOF = 4
 _TIMEOUT = "timeout_seconds"
 _DIRECTION = "direction"
 
@@ -303,13 +304,15 @@ class TaskProver:
     def _with_pace(self, proven: ProvenTask) -> ProvenTask:
         """Say what a trial uses, and start it warm or beside others where that gives the same score."""
         noise, draft = proven.noise, proven.draft
+        profile = profile_of(proven)
         if noise is None:
-            return proven
-        share = proven.sensitivity.highest_share if proven.sensitivity else None
-        profile, seconds = profile_of(noise, share), max(noise.seconds)
+            return replace(proven, draft=replace(draft, profile=profile))
+        seconds = max(noise.seconds)
         warm = WarmProof(refusal=warm_refusal(draft, noise))
-        if not warm.refusal and self._time.left > 4 * seconds:
+        if not warm.refusal and self._time.left > _RUNS_OF_WARM_PROOF * seconds:
             warm = self._checks.prove_warm(draft, noise)
+        elif not warm.refusal:
+            warm = WarmProof(refusal="not tried, as there was no time left")
         why = warm.refusal or f"a run then takes 1/{warm.gain:.1f} of the time, and gives the same score"
         draft = replace(draft, warm=warm.gain > 1).with_note("warm", why)
         profile = replace(profile, seconds=round(profile.seconds / warm.gain, 3))
