@@ -213,9 +213,8 @@ def start_session(
     task = context.task
     commits = version_commits(context.repository, task)
     on_step("freezing your files and the benchmark")
-    if not task.is_width_stated and task.profile.seconds and task.executor.kind != "pool":
-        size = task.round_size(this_capacity())
-        context.say(f"width {size.width}: {size.reason}")
+    if task.profile.seconds and task.executor.kind != "pool":
+        context.say(_what_it_buys(task))
     if run is None:
         run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe), start_from)
     context.files.hold_newest(run, context.history)
@@ -352,6 +351,19 @@ def _pace(pools: Pools) -> Pace | None:
         await throttle.start()
 
     return pace
+
+
+def _what_it_buys(task: Task) -> str:
+    """Say how many trials run at once, how many results an hour can have, and what models may cost."""
+    size, seconds = task.round_size(this_capacity()), task.profile.seconds
+    width = "" if task.is_width_stated else f"width {size.width}: {size.reason}; "
+    rate = f"a trial takes {seconds:.2g} s, so at most {round(3600 * size.width / seconds):,} results an hour"
+    if not task.roles.evolver.model:
+        return width + rate
+    cap = task.pools.money_usd
+    return (
+        f"{width}{rate}, at no more than ${cap:g}" if cap else f"{width}{rate}; no money_usd caps the model's cost"
+    )
 
 
 _LOOK_SECONDS = 2.0

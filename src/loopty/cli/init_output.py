@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from loopty.features.setup.skeleton import Skeleton
 
 _MOST_SOURCES = 5
+_LONG_SECONDS = 60.0
+"""A night of longer runs shows little: a part of the benchmark is better to begin with."""
 
 
-def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ...], as_json: bool) -> None:
+def print_proven(
+    proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ...], other: str, as_json: bool
+) -> None:
     """Print the task that works; first which number is the score, which values are better, and why.
 
-    `scored_by_itself` are files that score candidates, and that the user lets them write.
+    `scored_by_itself` are files that score candidates, and that the user lets them write. `other` is a line that
+    measures something else, if there is one.
     """
     from loopty.features.setup.count_proof import count_text
     from loopty.features.setup.proposal_text import (
@@ -66,6 +71,8 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         say_paragraph(f"trials at once: {draft.width.width}, because {draft.width.reason}")
         percent = 0.0 if draft.is_counted else noise.percent if noise else None
         say_paragraph(night_text(draft.profile.seconds, proven.gate_seconds, percent, draft.width.width))
+    if seconds >= _LONG_SECONDS:
+        say_paragraph(f"that is long: begin with a part, by --command{f', or with {other}' if other else ''}")
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))

@@ -256,7 +256,7 @@ def night_text(seconds: float, gate_seconds: float, noise_percent: float | None,
         if not noise_percent
         else f"a gain of {_SURELY_KEPT * noise_percent:.2g} % can be shown by morning (twice the noise, in up to "
         f"{Noise().pairs} pairs of {duration(2 * seconds)}); for smaller ones raise pairs under [noise]",
-        "it costs machine time alone; a model is asked about once for each result: cap it with money_usd",
+        "it costs machine time alone; a model is asked about once a result: cap it with money_usd under [pools]",
     ]
     return "; ".join(said)
 
