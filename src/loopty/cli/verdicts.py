@@ -25,13 +25,15 @@ from loopty.kit import codec
 @click.command("accept")
 @click.argument("node", type=NodeArgument())
 @click.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
-def accept_verb(node: NodeId, why: str) -> None:
+@unsafe_option
+def accept_verb(node: NodeId, why: str, unsafe: bool) -> None:
     """Keep NODE, which was held because its gain is too good to be true and it could have cheated.
 
-    Look at its change first: loopty diff NODE.
+    Look at its change first: loopty diff NODE. If the benchmark reads LOOPTY_SEED, NODE is measured with another
+    one first, and is only kept if it gains at least half as much there.
     """
     campaign = here()
-    campaign.accept(node, why)
+    campaign.accept(node, why, unsafe)
     say(f"{campaign.history.name(node)} is kept and the best of its run now")
 
 
