@@ -106,7 +106,8 @@ def warm_refusal(draft: TaskDraft, noise: MeasuredNoise) -> str:
         return "the command is not one call of Python"
     if draft.writable_copy or draft.network or draft.devices:
         return "the benchmark uses a writable copy, the network or a device"
-    return f"not tried, as a run takes {noise.seconds[-1]:.2g} s" if min(noise.seconds) >= _LONG_SECONDS else ""
+    computing = noise.usage.cpu_seconds / max(len(noise.seconds) - 1, 1)
+    return f"not tried, as a run computes for {computing:.2g} s" if computing >= _LONG_SECONDS else ""
 
 
 def prove_warm(noise: MeasuredNoise, warm: Sequence[Outcome]) -> WarmProof:
