@@ -106,7 +106,7 @@ class Simulation:
 
     def _step(self) -> None:
         seed = self._seed
-        ask = Ask(self._history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"), ())
+        ask = Ask(self._history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"))
         if self._options.policy is Policy.GRADIENT and (move := next_move(ask, self._options)):
             self._record(SearchMoved(1, Pool.ATTEMPT, move))
             return

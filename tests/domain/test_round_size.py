@@ -24,7 +24,7 @@ SMALL = ResourceProfile(1.0, 0.9, 100, steady=True)
         (ResourceProfile(1.0, 3.5, 100, steady=True), MACHINE, ExclusiveUse(), 4, "3.5 of 16 cores"),
         (ResourceProfile(1.0, 40.0, 100, steady=True), MACHINE, ExclusiveUse(), 1, "40.0 of 16 cores"),
         (ResourceProfile(1.0, 0.9, 20_000, steady=True), MACHINE, ExclusiveUse(), 2, "20,000 MB of 64,000 MB"),
-        (ResourceProfile(1.0, 0.9, 100, steady=False), MACHINE, ExclusiveUse(), 1, "varies from run to run"),
+        (ResourceProfile(1.0, 0.9, 100, steady=False), MACHINE, ExclusiveUse(), 1, "no equal scores"),
         (SMALL, MACHINE, ExclusiveUse(("port 8080",)), 1, "use port 8080"),
         (
             ResourceProfile(20.0, 0.9, 100, steady=True),

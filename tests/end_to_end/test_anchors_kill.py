@@ -77,7 +77,7 @@ def replay_parents(place: Place) -> list[tuple[NodeId, str]]:
     history, selector, found = MemoryLedger().history(), SteeredSelector(BestSelector()), []
     for item in SqliteLedger(place.state / "ledger.sqlite").read():
         if isinstance(item.event, NodeAdded) and item.event.pool is Pool.ATTEMPT and item.event.node.parent:
-            selection = selector.select(Ask(history, 1, Pool.ATTEMPT, random.Random, ()))
+            selection = selector.select(Ask(history, 1, Pool.ATTEMPT, random.Random))
             found.append((selection.node.id, selection.reason))
         history.apply(item)
     return found

@@ -48,7 +48,7 @@ def test_the_search_sees_its_own_logs_and_nothing_of_an_audit(place: Place):
     assert any(b"forty-two" in log.read_bytes() for log in (place.state / "audits").rglob("stdout.log"))
 
     briefing = PromptContext(task.statement, task.access, NodeLeftovers(NodeFolders(state)).read)
-    ask = Ask(history, 1, Pool.ATTEMPT, random.Random, ())
+    ask = Ask(history, 1, Pool.ATTEMPT, random.Random)
     for node in map(history.__getitem__, list(history.ids)):
         text = briefing.text(ask, node)
         assert "Make x large." in text

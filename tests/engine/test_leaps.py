@@ -17,6 +17,7 @@ from loopty.record.nodes import ProposalRefused
 from loopty.record.trials import Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.session import hand_decisions
+from loopty.session.fresh_inputs import require_gain_on_fresh_inputs
 from loopty.show.closing_text import closing_text
 from loopty.show.run_status import status
 from loopty.testing.fakes import object_name
@@ -188,6 +189,9 @@ def test_no_first_gain_exceeds_what_the_editable_share_of_the_time_allows(bench,
     [
         ("score", 5.0, 0.0, Verdict.HELD),
         ("seconds", 5.0, 4.9e-10, Verdict.HELD),
+        ("seconds", 5.0, -4.0, Verdict.HELD),
+        ("score", 5.0, -4.0, Verdict.HELD),
+        ("log_likelihood_loss", -5.0, -6.0, Verdict.KEPT),
         ("ns_per_op", 5.0, 0.4, Verdict.HELD),
         ("error", 0.005, 4.9e-4, Verdict.KEPT),
         ("ns_per_op", 5.0, 4.0, Verdict.KEPT),
@@ -208,3 +212,34 @@ def test_what_an_agent_made_is_held_like_what_a_model_made(run):
 
 def test_what_a_person_made_is_not_held(run):
     assert judged(run, 2, 5000.0, operator="hand").verdict is Verdict.KEPT
+
+
+def context_of(run, scores, benchmark):
+    """Return what a session sees of the run, where another seed gives these scores."""
+
+    async def execute(trial, _on_metrics, _cancel):
+        assert trial.seed != run.run.seed
+        return Outcome(Ending.FINISHED, {"score": scores[trial.node.id]})
+
+    files = types.SimpleNamespace(
+        benchmark=types.SimpleNamespace(files=lambda _: {"bench.py": None}), text=lambda *_: benchmark
+    )
+    executor = types.SimpleNamespace(execute=execute)
+    return types.SimpleNamespace(
+        history=run.history, files=files, executor=lambda *_: executor, gates=lambda _: (), say=lambda _: None
+    )
+
+
+@pytest.mark.parametrize(("score", "is_real"), [(103.0, False), (90.0, False), (4000.0, True)])
+def test_a_held_gain_has_to_show_on_inputs_of_another_seed(run, score, is_real):
+    held = judged(run, 2, 5000.0)
+    context = context_of(run, {"1.2": score, "1.1": 102.0}, "Random(os.environ['LOOPTY_SEED'])")
+    if is_real:
+        require_gain_on_fresh_inputs(context, held, unsafe=False)
+    else:
+        with pytest.raises(Misuse, match="so it stays held"):
+            require_gain_on_fresh_inputs(context, held, unsafe=False)
+
+
+def test_a_benchmark_without_a_seed_has_no_fresh_inputs(run):
+    require_gain_on_fresh_inputs(context_of(run, {}, "inputs = [1, 2]"), judged(run, 2, 5000.0), unsafe=False)

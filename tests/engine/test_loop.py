@@ -12,6 +12,8 @@ from loopty.domain.proposal import Objection, Proposal, Refusal
 from loopty.domain.task import Pools
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
+from loopty.proposers.mutate import MutateProposer
+from loopty.proposers.selectors.choices import BestSelector
 from loopty.record.calls import Spend
 from loopty.record.nodes import ProposalRefused
 from loopty.record.sessions import Session
@@ -273,25 +275,20 @@ async def test_a_model_without_usable_proposals_is_not_asked_for_ever(bench):
     assert finish.reason.startswith(expected)
 
 
-async def test_proposals_for_one_file_take_turns(bench):
-    class Editor:
-        name = "editor"
+async def test_proposals_for_one_file_are_measured_at_once(bench):
+    together = asyncio.Event()
 
-        def __init__(self):
-            self.busy_seen = []
+    async def pause(trial):
+        if run.executor.max_running == 3:
+            together.set()
+        if trial.node.id.parent:
+            await asyncio.wait_for(together.wait(), 60)
 
-        async def propose(self, ask):
-            self.busy_seen.append(set(ask.busy))
-            if "a.py" in ask.busy:
-                return None
-            return Proposal(self.name, ask.best.id, f"edit {ask.position}", edits={"a.py": str(ask.position)})
-
-    editor = Editor()
-    run = bench(lambda trial: trial.node.order, proposer=editor, width=4, pools=Pools(attempts=6))
+    code = "x = 1 + 2 * 3 - 4\nwhile x < 5:\n    x += 6\n"
+    proposer = MutateProposer(BestSelector(), lambda _: ["a.py"], lambda *_: code)
+    run = bench(lambda _: 1.0, proposer=proposer, width=3, pools=Pools(attempts=3), pause=pause)
     await run.drive()
-    assert run.executor.max_running == 1
-    assert {"a.py"} in editor.busy_seen
-    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6
+    assert run.executor.max_running == 3
 
 
 async def test_no_trial_starts_after_the_time_limit(bench):
@@ -329,29 +326,6 @@ async def test_an_error_of_the_machine_during_a_trial_is_recorded_and_raised(ben
     assert Session.of(run.run).driver == ""
     assert Trials.of(run.run).running == {}
     assert run.history[NodeId("1.2")].is_pending
-
-
-async def test_the_control_does_not_wait_for_the_files_of_the_attempts(bench):
-    class Editor:
-        name = "editor"
-
-        async def propose(self, ask):
-            if "a.py" in ask.busy:
-                return None
-            return Proposal(self.name, ask.root.id, "edit", edits={"a.py": f"{ask.pool} {ask.position}"})
-
-    together = asyncio.Event()
-
-    async def pause(trial):
-        if run.executor.max_running == 2:
-            together.set()
-        if trial.node.id.parent:
-            await asyncio.wait_for(together.wait(), 60)
-
-    pools = Pools(attempts=3, control=3)
-    run = bench(lambda _: 1.0, proposer=Editor(), control=Editor(), width=4, pools=pools, pause=pause)
-    await run.drive()
-    assert run.executor.max_running == 2
 
 
 async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_exceeds_it(bench):
@@ -414,27 +388,6 @@ async def test_a_node_that_the_sandbox_cannot_run_is_quarantined_in_the_end(benc
     assert run.history[NodeId("1.1")].verdict is Verdict.QUARANTINED
     assert (await run.drive()).sound
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 3
-
-
-async def test_a_node_that_is_resumed_keeps_its_files_busy(bench):
-    class Editor:
-        name = "editor"
-
-        async def propose(self, ask):
-            if "a.py" in ask.busy:
-                return None
-            return Proposal(self.name, ask.root.id, "edit", edits={"a.py": str(ask.position)})
-
-    async def pause(trial):
-        if trial.node.order == 2 and trial.number == 1:
-            loop.stop("stopped on request")
-
-    run = bench(lambda _: 1.0, proposer=Editor(), width=3, pools=Pools(attempts=4), pause=pause)
-    loop = run.loop()
-    await loop.drive()
-    assert run.history[NodeId("1.1")].is_pending
-    await run.drive()
-    assert run.executor.max_running == 1
 
 
 async def test_a_raised_target_applies_at_once(bench):

@@ -396,7 +396,7 @@ async def test_a_rejected_node_is_never_a_parent_and_adds_no_uplift():
     run = ReviewedRun(score, answer=cheats, pools=Pools(attempts=6, control=6))
     await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.REJECTED
-    ask = Ask(run.history, 1, Pool.ATTEMPT, random.Random, ())
+    ask = Ask(run.history, 1, Pool.ATTEMPT, random.Random)
     assert "1.1" not in {one.id for one in population(ask)}
     assert uplift(run.history, 1).amount == pytest.approx(0.5 - 0.2)
 

@@ -12,6 +12,7 @@ from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.revisions import ask_again, undecided_nodes
+from loopty.record.trials import Trials, trial_parts
 from loopty.record.verdicts import Incumbents, NodeReopened
 from loopty.session import hand_decisions
 from loopty.show.run_status import status
@@ -147,3 +148,49 @@ def test_without_budget_a_result_of_a_busy_moment_is_undecided(bench):
     run.end(CANDIDATE, 1, busy(55.0, 0.5))
     assert run.history[CANDIDATE].verdict is Verdict.INCONCLUSIVE
     assert "while others used the machine" in run.history[CANDIDATE].reason
+
+
+def test_what_is_not_far_worse_on_a_busy_machine_is_undecided_and_asked_again(bench):
+    run = baseline_of(bench)
+    run.end(CANDIDATE, 1, busy(49.0, 0.5))
+    run.end("1", 4, busy(50.0, 0.5))
+    assert run.history[CANDIDATE].verdict is Verdict.INCONCLUSIVE
+    assert "while others used the machine" in run.history[CANDIDATE].reason
+    assert undecided_nodes(run.history, 1) == [CANDIDATE]
+
+
+def test_what_is_far_worse_on_a_busy_machine_is_discarded(bench):
+    run = baseline_of(bench)
+    run.end(CANDIDATE, 1, busy(-900.0, 0.5))
+    run.end("1", 4, busy(50.0, 0.5))
+    assert run.history[CANDIDATE].verdict is Verdict.DISCARDED
+
+
+@pytest.mark.parametrize(("load", "verdict"), [(0.5, Verdict.INCONCLUSIVE), (0.0, Verdict.DISCARDED)])
+def test_pairs_that_others_disturbed_do_not_discard_for_a_little(bench, load, verdict):
+    run = baseline_of(bench)
+    run.end(CANDIDATE, 1, busy(103.0, load))
+    scores = {CANDIDATE: itertools.cycle((99.6, 99.9)), NodeId("1"): itertools.repeat(100.0)}
+    while run.history[CANDIDATE].verdict is None:
+        (name,) = Trials.of(run.run).running
+        measured, number = trial_parts(name)
+        run.end(measured, number, busy(next(scores[measured]), load))
+    assert run.history[CANDIDATE].verdict is verdict
+
+
+async def test_the_queue_of_the_undecided_waits_for_a_quiet_moment(bench):
+    looks = iter((False, False, True))
+
+    async def is_quiet():
+        return next(looks)
+
+    class Disturbed(Measured):
+        def __call__(self, trial):
+            return busy(super().__call__(trial), 0.5)
+
+    run = run_of(bench, Disturbed(3.0, 0.8, 0.8, 0.1))
+    loop = run.loop()
+    loop._is_quiet = is_quiet
+    await loop.drive()
+    assert next(looks, None) is None
+    assert run.history[CANDIDATE].reopened_for == (CANDIDATE,)

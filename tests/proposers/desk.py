@@ -67,7 +67,7 @@ class Desk:
 
     def ask(self, ahead=0):
         self._known = self.history.number
-        return Ask(self.history, 1, Pool.ATTEMPT, random.Random, (), None, ahead)
+        return Ask(self.history, 1, Pool.ATTEMPT, random.Random, None, ahead)
 
     def tell(self, *events):
         self.recorder.record(lambda _: events)

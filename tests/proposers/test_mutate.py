@@ -23,7 +23,7 @@ from loopty.record.verdicts import NodeJudged
 from loopty.testing.fakes import object_name
 
 
-def make_ask(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
+def make_ask(seed: int = 0) -> Ask:
     recorder = Recorder(MemoryLedger(), lambda: 0.0)
     root = NodeId("1")
     recorder.record(
@@ -35,7 +35,7 @@ def make_ask(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
             NodeJudged(root, Verdict.KEPT, ""),
         ]
     )
-    return Ask(recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"), busy)
+    return Ask(recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"))
 
 
 def proposer(files: Mapping[str, str | None]) -> MutateProposer:
@@ -58,15 +58,6 @@ async def test_one_writable_file_is_changed_and_the_seed_decides_how() -> None:
     assert len({str(proposal) for proposal in proposals}) > 2
 
 
-async def test_a_file_that_is_being_changed_is_left_alone() -> None:
-    files = {"a.py": CODE, "b.py": CODE}
-    for seed in range(5):
-        proposal = await proposer(files).propose(make_ask(seed, busy=("a.py",)))
-        assert proposal is not None
-        assert list(proposal.edits) == ["b.py"]
-    assert await proposer(files).propose(make_ask(busy=("a.py", "b.py"))) is None
-
-
 @pytest.mark.parametrize("files", [{}, {"empty.py": ""}, {"binary": None}])
 async def test_the_search_ends_when_nothing_can_be_changed(files: dict[str, str | None]) -> None:
     with pytest.raises(Exhausted, match=r"access\.write"):
@@ -77,7 +68,6 @@ async def test_files_that_cannot_be_changed_do_not_end_the_search_while_others_c
     files = {"a.py": CODE, **{f"blob{number}": None for number in range(50)}}
     for seed in range(20):
         assert await proposer(files).propose(make_ask(seed)) is not None
-    assert await proposer(files).propose(make_ask(busy=("a.py",))) is None
 
 
 async def test_unpaired_markers_are_reported_with_file_and_line() -> None:

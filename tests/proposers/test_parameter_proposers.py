@@ -105,7 +105,7 @@ class Search:
 
     @property
     def ask(self) -> Ask:
-        return Ask(self.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{self._seed} {position}"), ())
+        return Ask(self.history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{self._seed} {position}"))
 
     async def asks(self, proposer: Proposer) -> dict[str, Value]:
         self._known = self.history.number

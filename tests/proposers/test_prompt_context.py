@@ -36,7 +36,7 @@ ACCESS = Access(write=("src/**",))
 
 
 def make_ask(history: History, pool: Pool = Pool.ATTEMPT) -> Ask:
-    return Ask(history, 1, pool, random.Random, ())
+    return Ask(history, 1, pool, random.Random)
 
 
 def make_context(

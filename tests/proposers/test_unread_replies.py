@@ -149,7 +149,7 @@ def test_a_proposal_recorded_before_an_earlier_one_is_not_taken_again_by_the_nex
         bench.recorder.record(lambda _: [event])
 
     def take_index(queue):
-        unread = queue.take(Ask(bench.history, 1, Pool.ATTEMPT, random.Random, ()))
+        unread = queue.take(Ask(bench.history, 1, Pool.ATTEMPT, random.Random))
         return None if unread is None else unread.index
 
     record_refusal(3)

@@ -225,11 +225,17 @@ class Campaign(CampaignReader):
             return run_again(context, found, unsafe)
         return run_node(context, found, unsafe)
 
-    def accept(self, node: str, why: str) -> None:
-        """Keep a node that was held because its gain is too good to be true."""
+    def accept(self, node: str, why: str, unsafe: bool = False) -> None:
+        """Keep a node that was held because its gain is too good to be true.
+
+        If the benchmark draws its inputs from a seed, it must gain half as much with another one.
+        Raises Misuse if not.
+        """
         context, found, reason = self.context, self.find_node(node), parse_reason(why)
         from loopty.session import hand_decisions
+        from loopty.session.fresh_inputs import require_gain_on_fresh_inputs
 
+        require_gain_on_fresh_inputs(context, context.history[found], unsafe)
         context.recorder.record(lambda history: hand_decisions.accept_held(history, history[found].id, reason))
         context.files.conclude(context.history[found], context.history)
 

@@ -8,7 +8,7 @@ import functools
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.model import Role
@@ -23,6 +23,7 @@ from loopty.executors.this_machine import this_capacity
 from loopty.features.notices.notices import NoticeSender, NoticeWatch
 from loopty.features.notices.settings import user_notice_settings
 from loopty.kit import codec
+from loopty.kit.machine_load import load_now
 from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import keep_open
 from loopty.models.retry import Throttle
@@ -212,9 +213,8 @@ def start_session(
     task = context.task
     commits = version_commits(context.repository, task)
     on_step("freezing your files and the benchmark")
-    if not task.is_width_stated and task.profile.seconds and task.executor.kind != "pool":
-        size = task.round_size(this_capacity())
-        context.say(f"width {size.width}: {size.reason}")
+    if task.profile.seconds and task.executor.kind != "pool":
+        context.say(_what_it_buys(task))
     if run is None:
         run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe), start_from)
     context.files.hold_newest(run, context.history)
@@ -255,6 +255,7 @@ def start_session(
         clock=context.ledger.now,
         pace=_pace(task.pools),
         anchors=task.anchors,
+        is_quiet=None if pool else _is_quiet(context.say, task.profile.cores),
     )
     warnings = (*models.price_warnings(), *idle_roles(task).values())
     return OptimizeSession(
@@ -350,6 +351,41 @@ def _pace(pools: Pools) -> Pace | None:
         await throttle.start()
 
     return pace
+
+
+def _what_it_buys(task: Task) -> str:
+    """Say how many trials run at once, how many results an hour can have, and what models may cost."""
+    size, seconds = task.round_size(this_capacity()), task.profile.seconds
+    width = "" if task.is_width_stated else f"width {size.width}: {size.reason}; "
+    rate = f"a trial takes {seconds:.2g} s, so at most {round(3600 * size.width / seconds):,} results an hour"
+    if not task.roles.evolver.model:
+        return width + rate
+    cap = task.pools.money_usd
+    return (
+        f"{width}{rate}, at no more than ${cap:g}" if cap else f"{width}{rate}; no money_usd caps the model's cost"
+    )
+
+
+_LOOK_SECONDS = 2.0
+_MOSTLY = 0.8
+
+
+def _is_quiet(say: Callable[[str], None], cores: float) -> Callable[[], Awaitable[bool]]:
+    """Return what looks whether the machine has room for a trial that keeps so many cores busy."""
+    machine = this_capacity().cores
+    needed = min(max(cores, 1.0), machine)
+    say_once = functools.cache(say)
+
+    async def look() -> bool:
+        before = load_now()
+        await asyncio.sleep(_LOOK_SECONDS)
+        free = machine * before.free_share_until(load_now())
+        if free >= _MOSTLY * needed:
+            return True
+        say_once("waiting for a quiet moment, ten minutes at most: what others disturbed is measured again")
+        return False
+
+    return look
 
 
 async def _tick(on_tick: Callable[[], None]) -> None:

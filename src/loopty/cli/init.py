@@ -312,7 +312,9 @@ def init_verb(
         _restore(path, former)
         raise
     if proven.check.problem is not None:
-        print_failed(proven, path, other_line(proposed, [one.command for one in drafts]), as_json)
+        # Where the first took all the time, the others were not tried.
+        tried = [proven.draft] if proven.is_out_of_time else drafts
+        print_failed(proven, path, other_line(proposed, [one.command for one in tried]), as_json)
         sys.exit(1)
     if proven.problem and not questions.accepts(proven.problem):
         _restore(path, former)
@@ -324,7 +326,8 @@ def init_verb(
         proven = prover.with_direction(proven, questions.direction(proven.direction))
     if is_write_given:
         _warn_of_unloaded_files(write, proven, unsafe)
-    print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), as_json)
+    other, _ = other_line(proposed, [proven.draft.command])
+    print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), other, as_json)
 
 
 def _restore(path: Path, former: bytes | None) -> None:

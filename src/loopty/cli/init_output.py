@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from loopty.cli.output import print_explanation, print_json, say, say_own_path, say_paragraph
 from loopty.domain.errors import Misuse
-from loopty.executors.this_machine import this_capacity
 from loopty.kit import codec
 from loopty.kit.contents import write_atomically
 from loopty.proposers.agent.driver import installed_agents
@@ -20,25 +19,30 @@ if TYPE_CHECKING:
     from loopty.features.setup.skeleton import Skeleton
 
 _MOST_SOURCES = 5
+_LONG_SECONDS = 60.0
+"""A night of longer runs shows little: a part of the benchmark is better to begin with."""
 
 
-def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ...], as_json: bool) -> None:
+def print_proven(
+    proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ...], other: str, as_json: bool
+) -> None:
     """Print the task that works; first which number is the score, which values are better, and why.
 
-    `scored_by_itself` are files that score candidates, and that the user lets them write.
+    `scored_by_itself` are files that score candidates, and that the user lets them write. `other` is a line that
+    measures something else, if there is one.
     """
     from loopty.features.setup.count_proof import count_text
     from loopty.features.setup.proposal_text import (
         TESTS_TEXT,
         agents_text,
         editable_text,
+        isolation_text,
         night_text,
         noise_text,
         proposer_text,
         score_text,
         sensitivity_text,
     )
-    from loopty.taskfile import read
 
     draft, noise = proven.draft, proven.noise
     if as_json:
@@ -55,15 +59,20 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
     if draft.times_the_tests:
         say_paragraph(TESTS_TEXT)
     if noise:
-        say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
+        waited = noise.usage.waited_share
+        say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time, waited))
     if proven.sensitivity:
         say_paragraph(sensitivity_text(proven.sensitivity))
+    if draft.write:
+        say_paragraph(isolation_text(draft))
     if noise and proven.count:
         say_paragraph(count_text(proven.count, noise))
-    if noise and draft.profile:
-        size = read.load(path.parent).round_size(this_capacity())
-        say_paragraph(f"trials at once: {size.width}, because {size.reason}")
-        say_paragraph(night_text(draft.profile.seconds, 0.0 if draft.is_counted else noise.percent, size.width))
+    if draft.profile and draft.width:
+        say_paragraph(f"trials at once: {draft.width.width}, because {draft.width.reason}")
+        percent = 0.0 if draft.is_counted else noise.percent if noise else None
+        say_paragraph(night_text(draft.profile.seconds, proven.gate_seconds, percent, draft.width.width))
+    if seconds >= _LONG_SECONDS:
+        say_paragraph(f"that is long: begin with a part, by --command{f', or with {other}' if other else ''}")
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))

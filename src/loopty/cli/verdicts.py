@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -18,20 +19,26 @@ from loopty.cli.output import (
     unsafe_option,
     why_option,
 )
+from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.kit import codec
+from loopty.kit.agent_shell import agent_in_shell
 
 
 @click.command("approve")
 @click.argument("node", type=NodeArgument())
 @click.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
-def approve_verb(node: NodeId, why: str) -> None:
+@unsafe_option
+def approve_verb(node: NodeId, why: str, unsafe: bool) -> None:
     """Approve NODE, which was held for review: its gain is suspiciously large, and it could have cheated.
 
-    Look at its change first: loopty diff NODE.
+    Look at its change first: loopty diff NODE. If the benchmark reads LOOPTY_SEED, NODE is measured with another
+    one first, and is only kept if it gains at least half as much there.
     """
+    if agent := agent_in_shell(os.environ):
+        raise Misuse(f"a person accepts what is held, and {agent} types here: tell yours what you found")
     campaign = here()
-    campaign.accept(node, why)
+    campaign.accept(node, why, unsafe)
     say(f"{campaign.history.name(node)} is kept and the best of its run now")
 
 

@@ -314,3 +314,5 @@ class Rig(Record):
     """Digest of the benchmark's data outside the repository, part of the fingerprint."""
     gate_commands: tuple[str | tuple[str, ...], ...] = ()
     """The commands of the task's gates: what they call must be visible, too."""
+    cores: float = 0.0
+    """The cores that one trial keeps busy; 0 if that was not measured."""

@@ -287,11 +287,14 @@ def choose_round_size(profile: ResourceProfile, machine: Capacity, use: Exclusiv
     if use.names:
         return RoundSize(1, f"only one trial at a time can use {use.names[0]}")
     if not profile.steady:
-        return RoundSize(1, "the score varies from run to run, so that trials at once could disturb each other")
-    per_trial = max(profile.cores, 1.0)
-    busy = f"keeps {profile.cores:.1f}" if profile.cores > 1 else "gets one"
+        return RoundSize(1, "no equal scores show that trials at once leave each other alone")
+    per_trial = max(round(profile.cores), 1)  # nothing is lost where trials wait a little for each other
+    busy = f"keeps {profile.cores:.1f}" if per_trial > 1 else "gets one"
     bounds = [
-        RoundSize(int(machine.cores / per_trial), f"a trial {busy} of {machine.cores} cores"),
+        RoundSize(
+            int(machine.cores / per_trial),
+            f"the score is the same beside others, and a trial {busy} of {machine.cores} cores",
+        ),
         RoundSize(MOST_AT_ONCE, f"at most {MOST_AT_ONCE} trials run at once unless you say more"),
     ]
     if profile.memory_mb:

@@ -183,6 +183,10 @@ class Effect(Record):
     error_rate: float
 
 
+BUSY = 0.2
+"""A machine is busy if more than this share of its time is lost to others."""
+
+
 class Outcome(Record):
     """The result of one trial. `metrics` is empty unless the benchmark reported some; nothing is invented."""
 
@@ -214,13 +218,18 @@ class Outcome(Record):
     """Files that were not kept: too large, too many, links, or names that are not plain."""
 
     stalled: float = 0.0
-    """The share of its time in which something on the machine waited for a CPU: others used it, too."""
+    """The share of its time in which others made something wait for a CPU, or in which a CPU was too hot."""
     timed_inputs: str = ""
     """A digest of the inputs on which an isolated candidate was timed; empty where it was not."""
 
     @property
     def is_finished(self) -> bool:
         return self.ending is Ending.FINISHED
+
+    @property
+    def was_busy(self) -> bool:
+        """Say whether others used so much of the machine that a result may be worth nothing."""
+        return self.stalled > BUSY
 
     @property
     def weakness(self) -> str:

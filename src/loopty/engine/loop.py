@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 from loopty.domain.declared_types import cut_words
@@ -22,7 +22,7 @@ from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAns
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
-from loopty.judge.revisions import ask_again, undecided_nodes
+from loopty.judge.revisions import ask_again, undecided_nodes, was_measured_busy
 from loopty.judge.tuning import promised_nodes
 from loopty.record.fold import Event
 from loopty.record.history import History
@@ -73,8 +73,10 @@ def next_pending(history: History, run: int, pool: Pool) -> Node | None:
 
 
 _MAX_RUNG_CHANGES = 16
-_LONG_TRIAL_SECONDS = 30.0
 """Consecutive changes of rung without a proposal."""
+_LONG_TRIAL_SECONDS = 30.0
+_LONGEST_WAIT_SECONDS = 600.0
+"""For a quiet moment; a machine that is always busy has none."""
 
 
 class Loop:
@@ -94,7 +96,9 @@ class Loop:
         clock: Callable[[], float],
         pace: Pace | None = None,
         anchors: Anchors = NO_ANCHORS,
+        is_quiet: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        """`is_quiet` looks for some seconds whether others leave the machine alone; None if nobody can say."""
         self._recorder = recorder
         self._run = run
         self._pools = pools
@@ -116,6 +120,7 @@ class Loop:
         self._requests = RunControl(recorder, run, pools, trial_runner.may_start, self.stop)
         self._owner = owner
         self._clock = clock
+        self._is_quiet = is_quiet
         self._cancel = asyncio.Event()
         self._why_stopped = ""
         self._closing = False
@@ -222,7 +227,10 @@ class Loop:
 
     async def _ask_again(self) -> bool:
         """Measure undecided nodes again, now that it is quiet, until one is kept or the budget ends."""
-        for node in undecided_nodes(self.history, self._run):
+        undecided = undecided_nodes(self.history, self._run)
+        if any(was_measured_busy(self.history[node]) for node in undecided):
+            await self._wait_for_quiet()
+        for node in undecided:
             if self._cancel.is_set() or not self._limits.can_ask_again():
                 break
             self._recorder.record(lambda history, node=node: ask_again(history, node))  # type: ignore[misc]
@@ -230,6 +238,13 @@ class Loop:
             if self.history[node].verdict is Verdict.KEPT:
                 return True
         return False
+
+    async def _wait_for_quiet(self) -> None:
+        """Wait until the machine has room for a trial, for some minutes at most."""
+        ends_at = self._clock() + _LONGEST_WAIT_SECONDS
+        while self._clock() < ends_at and self._limits.can_ask_again() and not self._cancel.is_set():
+            if self._is_quiet is None or await self._is_quiet():
+                return
 
     async def _search(self) -> Finish:
         # A pause, a limit or a stop changes what may start.

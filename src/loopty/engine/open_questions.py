@@ -154,15 +154,13 @@ class OpenQuestions:
         answered = Proposals.of(run, pool).answer_count
         ahead = max(self._next_position.get(pool, 0) - answered, 0) if self.slots(pool) > 1 else 0
         self._next_position[pool] = answered + ahead + 1
-        running = {trial_parts(name)[0]: trial.pool for name, trial in Trials.of(run).running.items()}
-        busy = (path for node, of in running.items() if of is pool for path in self._recorder.history[node].edits)
+        running = (trial_parts(name)[0] for name in Trials.of(run).running)
         generator_at = _generators(run, pool)
         ask = Ask(
             history=self._recorder.history,
             run=self._run,
             pool=pool,
             generator_at=generator_at,
-            busy=frozenset(busy),
             purse=self._purse,
             ahead=ahead,
             early=early,

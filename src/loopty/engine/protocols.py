@@ -52,8 +52,6 @@ class Ask(Record, dict=True):
     pool: Pool
     generator_at: Callable[[int], random.Random]
     """The random generator for the answer at a position: resuming continues the sequence."""
-    busy: Collection[str]
-    """Paths that the pool's running trials change: proposals for one file take turns."""
     purse: Purse | None = None
     """How to spend tokens and money; None where nothing may be spent."""
     ahead: int = 0

@@ -14,6 +14,7 @@ from loopty.kit.records import Record
 
 Say = Callable[[str], None]
 _BACK_END = "namespaces"
+NOT_WARM = "`warm` has no effect"
 
 
 class PackageSource(Protocol):
@@ -78,7 +79,7 @@ class WarmCommands:
         """Say why a command starts by itself, each reason once."""
         if reason not in self._reasons:
             self._reasons.add(reason)
-            self._say(f"`warm` has no effect: {reason}; trials start their interpreter as without it")
+            self._say(f"{NOT_WARM}: {reason}; trials start their interpreter as without it")
 
 
 def _obstacle(benchmark: Benchmark, back_end: str) -> str:

@@ -154,7 +154,16 @@ Evaluate = Callable[[Trial, OnMetrics, asyncio.Event], Awaitable[Outcome]]
 class LocalExecutor:
     """Runs trials in the slots of the repository; a trial's clock starts when it holds its resources."""
 
-    def __init__(self, evaluate: Evaluate, slots: SharedSlots, resources: Sequence[str], machine: Machine) -> None:
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        slots: SharedSlots,
+        resources: Sequence[str],
+        machine: Machine,
+        fills_machine: bool = True,
+    ) -> None:
+        """`fills_machine`: trials may keep all CPUs busy by themselves, so only more waiting than usual counts."""
+        self._usual_load = 1.0 if fills_machine else 0.0
         self.width = slots.width
         self.machine = machine
         self._fingerprint = machine.fingerprint
@@ -169,8 +178,9 @@ class LocalExecutor:
                 return Outcome(Ending.CANCELLED, reason=refusal)
             before = load_now()
             outcome = await self._evaluate(trial, on_metrics, cancel)
-            stalled = round(before.share_until(load_now()), 3)
-            return replace(outcome, fingerprint=self._fingerprint, stalled=stalled)
+            load = before.share_until(load_now())
+            self._usual_load = min(self._usual_load, load)
+            return replace(outcome, fingerprint=self._fingerprint, stalled=round(load - self._usual_load, 3))
 
 
 @contextlib.asynccontextmanager

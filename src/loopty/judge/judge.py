@@ -14,7 +14,7 @@ from loopty.kit.records import replace
 from loopty.record.history import History
 from loopty.record.node_record import ENOUGH_TO_VARY, Node, recent_noise
 from loopty.record.run_record import Run
-from loopty.record.trials import Cohorts, was_busy
+from loopty.record.trials import Cohorts
 from loopty.record.verdicts import Incumbents, NodeJudged
 
 
@@ -56,7 +56,7 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
     noise_beside = recent_noise(result, cohorts.noise.get(outcome.fingerprint, {}))
     # Where nothing varies, what others do on the machine changes no result.
-    rules = replace(rules, is_busy=any(noise_beside.values()) and was_busy(run, outcome))
+    rules = replace(rules, is_busy=any(noise_beside.values()) and outcome.was_busy)
     return judge_first_result(node, rival, result, noise_beside, rules)
 
 

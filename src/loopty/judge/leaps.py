@@ -49,15 +49,14 @@ def hold_leap(history: History, ruling: NodeJudged, editable_share: float | None
 
 def _impossible(history: History, node: Node) -> str:
     """Tell why no program has this score, or ""."""
-    assert node.outcome is not None
-    metric = score_metric(history.metrics(node))
-    score = node.outcome.metrics.get(metric.name)
+    metric, root = score_metric(history.metrics(node)), history[history.runs[node.id.run].root]
+    score, baseline = (found.metrics.get(metric.name) if found else None for found in (node.outcome, root.outcome))
     if score is None or metric.direction is not Direction.MIN:
         return ""
-    if score == 0:
-        return f"{metric.name} is 0"
     unit = seconds_of_unit(metric.name)
-    if unit and abs(score) * unit < _RESOLUTION_SECONDS:
+    if score == 0 or (score < 0 and (unit or (baseline or 0) > 0)):
+        return f"{metric.name} is {score:.3g}"
+    if unit and score * unit < _RESOLUTION_SECONDS:
         return f"{metric.name} {score:.3g} is less than a clock can show"
     return ""
 

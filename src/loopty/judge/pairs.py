@@ -64,10 +64,12 @@ def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> 
             return NodeJudged(subject, Verdict.KEPT, f"better than {rival} by {measured}", incumbent, effect)
         if found.futile or found.exhausted:
             verdict, reason = Verdict.INCONCLUSIVE, f"undecided: better than {rival} by {measured}"
-            if effect.amount <= 0:
-                verdict, reason = Verdict.DISCARDED, f"worse than {rival} by {measured}"
-            elif found.refuted:
+            if found.refuted and effect.amount > 0:
                 verdict, reason = Verdict.DISCARDED, f"not better than {rival}: {measured}"
+            elif effect.amount <= 0 and pairing.is_disturbed and not found.refuted:
+                reason = f"undecided: worse than {rival} by {measured}, while others used the machine"
+            elif effect.amount <= 0:
+                verdict, reason = Verdict.DISCARDED, f"worse than {rival} by {measured}"
             return NodeJudged(subject, verdict, reason, incumbent, effect)
     if pairing.faults >= MAX_FAULTS:
         why = f"{pairing.faults} measurements beside {rival} gave nothing to compare"
@@ -184,6 +186,8 @@ _LOOKS_PER_REFRESH = 4
 """The incumbent is measured again before this many candidates in a row are discarded at the first look."""
 _SHIFTED = 3.0
 """The machine has changed if the newest measurement differs from the record by this many times the noise."""
+_FAR_WORSE = 10.0
+"""A candidate that loses by so many times the noise beside the incumbent is worse, on a busy machine, too."""
 _MOST_REFRESHES = 3
 """Enough to turn the median of the newest five."""
 _DIGITS = range(6, 10)
@@ -213,7 +217,8 @@ def judge_first_result(
         is_alone = rules.is_busy and not (node.fresh_rival or node.pairing)
         if rules.may_repeat and rules.affordable and (is_alone or _is_stale(node, rival, result, noise, rules)):
             return MeasureAgain(incumbent)
-        if is_alone and rules.may_repeat:
+        is_far = difference.amount < -_FAR_WORSE * sigma and not is_alone
+        if rules.is_busy and rules.may_repeat and not is_far:
             why = f"undecided: {reason}, while others used the machine"
             return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
         if 0 < difference.amount <= rules.floor:

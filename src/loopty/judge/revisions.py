@@ -119,8 +119,9 @@ def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
 
 
 def undecided_nodes(history: History, run: int) -> list[NodeId]:
-    """List what could not be told apart and still measures better than the best, the most promising first.
+    """List what could not be told apart, the most promising first.
 
+    A result that measures worse than the best is among them only if others used the machine meanwhile.
     The run itself asks once about each: another bet is another chance to keep something that is no better.
     """
     best = Incumbents.of(history.runs[run], Pool.ATTEMPT).best
@@ -132,7 +133,13 @@ def undecided_nodes(history: History, run: int) -> list[NodeId]:
         here = node.outcome and node.outcome.fingerprint == result.outcome.fingerprint and not node.fault
         if may_ask_again(node) and here and node.outcome and node.id not in node.reopened_for:
             gains[node.id] = gain(node.outcome.metrics, result.outcome.metrics, metrics).amount
-    return sorted((node for node in gains if gains[node] > 0), key=lambda node: -gains[node])
+    open_nodes = (node for node in gains if gains[node] > 0 or was_measured_busy(history[node]))
+    return sorted(open_nodes, key=lambda node: -gains[node])
+
+
+def was_measured_busy(node: Node) -> bool:
+    """Say whether others used the machine while the node got its result: then that says little."""
+    return node.outcome is not None and node.outcome.was_busy
 
 
 def may_ask_again(node: Node) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
@@ -46,14 +46,12 @@ class MutateProposer:
         self._writable = writable
         self._text = text
 
-    async def propose(self, ask: Ask) -> Proposal | None:
+    async def propose(self, ask: Ask) -> Proposal:
         selection = self._selector.select(ask)
-        proposal = mutate_node(selection.node, ask.rng, self._writable, self._text, ask.busy)
-        if proposal:
-            return replace(proposal, parent_reason=selection.reason)
-        if ask.busy:
-            return None
-        raise Exhausted("mutate found nothing to change in the writable files: allow more under access.write")
+        proposal = mutate_node(selection.node, ask.rng, self._writable, self._text)
+        if proposal is None:
+            raise Exhausted("mutate found nothing to change in the writable files: allow more under access.write")
+        return replace(proposal, parent_reason=selection.reason)
 
 
 def mutate_node(
@@ -61,10 +59,9 @@ def mutate_node(
     rng: random.Random,
     writable: Callable[[str], Sequence[str]],
     text: Callable[[str, str], str | None],
-    busy: Collection[str] = (),
     bias: Callable[[str], float] = lambda _: 1.0,
 ) -> Proposal | None:
-    """Make a random edit of a writable file of the node that is not busy; None if nothing can change.
+    """Make a random edit of a writable file of the node; None if nothing can change.
 
     `bias` says how much more often than usual a mutation is drawn, by its name.
     """
@@ -72,7 +69,7 @@ def mutate_node(
 
     paths = writable(parent.commit)
     for path in rng.sample(paths, len(paths)):
-        before = None if path in busy else text(parent.commit, path)
+        before = text(parent.commit, path)
         if before is None:
             continue
         try:

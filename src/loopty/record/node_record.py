@@ -38,6 +38,13 @@ class Pairing(Record):
     """Measurements of the incumbent without a result, or with one under another fingerprint."""
     failures: int = 0
     """Those of them that the incumbent failed."""
+    disturbed: int = 0
+    """Measurements while others used the machine."""
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Say whether others used the machine during most of the measurements."""
+        return self.disturbed > len(self.mine)
 
     @property
     def pairs(self) -> list[tuple[Metrics, Metrics]]:
@@ -324,7 +331,8 @@ def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: 
         return replace(node, fresh_rival=fresh, pairing=None if fresh else Pairing(node.id))
     if pairing and samples and same:
         mine, theirs = (samples, ()) if own else ((), samples)
-        pairing = replace(pairing, mine=pairing.mine + mine, theirs=pairing.theirs + theirs)
+        disturbed = pairing.disturbed + outcome.was_busy
+        pairing = replace(pairing, mine=pairing.mine + mine, theirs=pairing.theirs + theirs, disturbed=disturbed)
     elif pairing:
         failures = pairing.failures + (not outcome.is_finished)
         pairing = replace(pairing.whole_pairs(), faults=pairing.faults + 1, failures=failures)

@@ -60,23 +60,12 @@ class Cohorts(RunPart):
     """The facts behind each fingerprint."""
     noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Standard deviation of each metric by fingerprint, 0 where nothing varied."""
-    quiet: Mapping[str, float] = field(default_factory=dict)
-    """The least that trials had to wait for a CPU, by fingerprint: a benchmark can keep all CPUs busy itself."""
     repeats: Mapping[str, tuple[Repeat, ...]] = field(default_factory=dict)
     """The newest repeats of any node, by fingerprint: what the same code differs by."""
 
     def with_repeat(self, fingerprint: str, before: Metrics, after: Metrics) -> Cohorts:
         known = (*self.repeats.get(fingerprint, ()), Repeat(before, after))[-MOST_REPEATS:]
         return replace(self, repeats={**self.repeats, fingerprint: known})
-
-
-_BUSY = 0.2
-"""With so much more waiting than in the quietest trial, as a share of the time, a result may be worth nothing."""
-
-
-def was_busy(run: Run, outcome: Outcome) -> bool:
-    """Say whether others used the machine during a trial."""
-    return outcome.stalled > Cohorts.of(run).quiet.get(outcome.fingerprint, 0.0) + _BUSY
 
 
 def _note_machine(state: FoldState, event: MachineSeen, _at: float) -> None:
@@ -255,10 +244,7 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
             state.put(replace(state[event.node], outcome=outcome, samples=sample))
             if state[event.node].verdict is None:  # it may have been withdrawn meanwhile
                 undecided = (*undecided, event.node)
-    run = run.with_pool_part(trial.pool, counts).with_part(Trials(still_running, undecided))
-    if outcome.is_finished:
-        run = run.with_part(_with_load(Cohorts.of(run), outcome))
-    state.put_run(run)
+    state.put_run(run.with_pool_part(trial.pool, counts).with_part(Trials(still_running, undecided)))
 
 
 def _with_repeat(state: FoldState, run: Run, event: TrialEnded, pool: Pool) -> Run:
@@ -271,13 +257,6 @@ def _with_repeat(state: FoldState, run: Run, event: TrialEnded, pool: Pool) -> R
         return run
     cohorts = Cohorts.of(run)
     return run.with_part(cohorts.with_repeat(outcome.fingerprint, known.samples[-1], sample[0]))
-
-
-def _with_load(cohorts: Cohorts, outcome: Outcome) -> Cohorts:
-    least = cohorts.quiet.get(outcome.fingerprint, 1.0)
-    if outcome.stalled >= least:
-        return cohorts
-    return replace(cohorts, quiet={**cohorts.quiet, outcome.fingerprint: outcome.stalled})
 
 
 def _repeat(state: FoldState, subject: NodeId, node: NodeId, outcome: Outcome) -> None:

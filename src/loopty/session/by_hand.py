@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,14 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.objective import metrics_fault
-from loopty.domain.proposal import complete_params
+from loopty.domain.proposal import BY_AGENT, complete_params
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.evaluators.error_lines import clean_lines
 from loopty.judge.tuning import Judging
+from loopty.kit.agent_shell import agent_in_shell
 from loopty.kit.records import Record, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.history import History
@@ -79,7 +81,11 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     require_startable(context.history)
     if node.draft:
         sealed = files or sealable_files(context, node, require_startable)
-        context.recorder.record(lambda history: hand_decisions.seal_node(history, node.id, sealed))
+        # What an agent edits in its shell was seen by no person either.
+        operator = BY_AGENT if agent_in_shell(os.environ) else ""
+        context.recorder.record(
+            lambda history: hand_decisions.seal_node(history, node.id, sealed, operator=operator)
+        )
     judged = run_to_verdict(runner, node, lambda: remove_draft(context, node))
     context.files.finish_node()
     return judged

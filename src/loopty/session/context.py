@@ -171,6 +171,7 @@ class CampaignContext(Record):
             benchmark_digest=found.benchmark if found else "",
             data_digest=found.data if found else "",
             gate_commands=tuple(gate.command for gate in task.gates if gate.command),
+            cores=task.profile.cores,
         )
 
     def executor(self, unsafe: bool, run: int | None = None) -> Executor:

@@ -15,7 +15,7 @@ from loopty.domain.task import Rig
 from loopty.domain.trial import Machine
 from loopty.evaluators.warm_commands import WarmCommands
 from loopty.executors.local_slots import LocalExecutor, SharedSlots, hold_place
-from loopty.executors.this_machine import this_machine
+from loopty.executors.this_machine import this_capacity, this_machine
 from loopty.git.repository import Repository
 from loopty.kit import codec
 from loopty.kit.kept_files import ProgramAnswers
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 _SDK = "/loopty/sdk"
 _CANDIDATE = "/loopty/candidate"
+_SPARE_CORES = 0.5
+"""Trials that leave so much of the machine do not wait for each other."""
 
 
 class TrialSetup(Record, dict=True):
@@ -65,9 +67,9 @@ class TrialSetup(Record, dict=True):
         tools = self._tools(sandbox)
         evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model, say)
         machine = self._machine(sandbox.name, tools)
-        return LocalExecutor(
-            evaluator.evaluate, SharedSlots(self.state.slots, width, say), self._resources, machine
-        )
+        slots, own_cores = SharedSlots(self.state.slots, width, say), width * self.rig.cores
+        fills_machine = not own_cores or own_cores > this_capacity().cores - _SPARE_CORES
+        return LocalExecutor(evaluator.evaluate, slots, self._resources, machine, fills_machine)
 
     def hold_place(self, width: int, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
         """Hold a slot and the resources of a trial, for what runs beside it; see `executors/local_slots.py`."""

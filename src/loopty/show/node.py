@@ -17,7 +17,7 @@ from loopty.record.history import History
 from loopty.record.node_record import RECENT_SAMPLES, Node
 from loopty.record.nodes import NodeGates
 from loopty.record.run_record import Run
-from loopty.record.trials import Cohorts, was_busy
+from loopty.record.trials import Cohorts
 from loopty.record.verdicts import Incumbents
 from loopty.show.comparisons import (
     OverParent,
@@ -119,7 +119,7 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Node
         changed_params=param_changes(record, parent),
         is_best=Incumbents.of(run, Pool.ATTEMPT).best == node,
         gates=(*gates, *NodeGates.of(run).gates_of(node)),
-        was_busy=record.outcome is not None and was_busy(run, record.outcome),
+        was_busy=record.outcome is not None and record.outcome.was_busy,
         other_machine=_other_machine(run, record),
         other_results=tuple(_other_results(history, run, record)),
         merged=tuple(map(history.name, record.merged)),
@@ -272,7 +272,7 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         if detail.other_machine:
             yield Fact("machine", f"{detail.other_machine}: not comparable with the present machine")
         if detail.was_busy:
-            yield Fact("load", f"for {outcome.stalled:.0%} of the time something waited for a CPU: others used it")
+            yield Fact("load", f"others used the machine for {outcome.stalled:.0%} of the time")
         if outcome.artifacts or outcome.artifacts_left_out:
             yield Fact("artifacts", _artifacts(outcome))
         if outcome.integrity:

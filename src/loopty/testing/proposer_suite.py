@@ -56,7 +56,7 @@ class ScoredRun:
 
     @property
     def ask(self) -> Ask:
-        return Ask(self._recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(position), ())
+        return Ask(self._recorder.history, 1, Pool.ATTEMPT, lambda position: random.Random(position))
 
     def record(self, proposal: Proposal) -> None:
         """Record the proposal as a node with its score."""

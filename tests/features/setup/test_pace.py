@@ -4,15 +4,22 @@ import subprocess
 import sys
 
 from loopty.domain.trial import Ending, Outcome
-from loopty.features.setup.pace import is_same_beside, profile_of, warm_gain, watch_processes
-from loopty.features.setup.proposal_text import night_text
-from loopty.features.setup.proven_task import MeasuredNoise, Usage
+from loopty.features.setup.pace import is_same_beside, profile_of, prove_warm, watch_processes
+from loopty.features.setup.proposal_text import night_text, noise_text
+from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask, Usage
+from loopty.features.setup.task_draft import TaskDraft
+from loopty.session.by_hand import CheckResult
 
 BUSY = "import time\nend = time.perf_counter() + 0.4\nwhile time.perf_counter() < end: pass"
 
 
 def noise(values, seconds=(0.5, 0.5, 0.5)):
     return MeasuredNoise("score", values, seconds, Usage(0.9, 40))
+
+
+def proven(measured):
+    check = CheckResult(Outcome(Ending.FINISHED, {"score": 1.0}, seconds=40.0), None)
+    return ProvenTask(TaskDraft("./bench"), check, (), measured)
 
 
 def finished(score, seconds=0.05):
@@ -23,23 +30,26 @@ def test_processes_that_others_wait_for_are_counted_too():
     shell = f"{sys.executable} -c '{BUSY}' & wait"
     with watch_processes() as used:
         subprocess.run(["sh", "-c", shell], check=True)
-    assert 0.1 < used[0].cpu_seconds < 5
+    assert 0.2 < used[0].busy_seconds < 5
     assert used[0].memory_mb >= 1
 
 
 def test_a_profile_says_what_the_runs_after_the_first_used():
-    profile = profile_of(noise((1.0, 1.0, 1.0), (9.0, 0.5, 0.5)))
+    profile = profile_of(proven(noise((1.0, 1.0, 1.0), (9.0, 0.5, 0.5))))
     assert (profile.seconds, profile.cores, profile.memory_mb, profile.steady) == (0.5, 0.9, 40, True)
-    assert not profile_of(noise((1.0, 1.1, 1.0))).steady
+    assert not profile_of(proven(noise((1.0, 1.1, 1.0)))).steady
+    once = profile_of(proven(None))
+    assert (once.seconds, once.cores, once.steady) == (40.0, 0.0, False), "too long to repeat it"
 
 
 def test_a_warm_start_is_taken_where_it_is_faster_and_scores_the_same():
     steady = noise((1.0, 1.0, 1.0))
-    assert round(warm_gain(steady, [finished(1.0, 2.0), finished(1.0), finished(1.0)])) == 10
-    assert warm_gain(steady, [finished(1.0), finished(1.0001), finished(1.0001)]) == 0, "another score"
-    assert warm_gain(steady, [finished(1.0, 0.45)] * 3) == 0, "hardly faster"
-    assert warm_gain(steady, [finished(1.0), Outcome(Ending.FAILED)]) == 0
-    assert warm_gain(noise((1.0, 1.2, 1.1)), [finished(1.3)] * 3) > 0, "within the noise"
+    assert round(prove_warm(steady, [finished(1.0, 2.0), finished(1.0), finished(1.0)]).gain) == 10
+    other = prove_warm(steady, [finished(1.0), finished(1.5), finished(1.5)])
+    assert (other.gain, other.refusal) == (1, "the score changes: 1 to 1 without it, and 1.5 with it")
+    assert "without it" in prove_warm(steady, [finished(1.0, 0.45)] * 3).refusal, "hardly faster"
+    assert prove_warm(steady, [finished(1.0), Outcome(Ending.FAILED)]).refusal
+    assert prove_warm(noise((1.0, 1.2, 1.1)), [finished(1.3)] * 3).gain > 1, "within the noise"
 
 
 def test_a_score_has_to_be_the_same_beside_another():
@@ -48,8 +58,18 @@ def test_a_score_has_to_be_the_same_beside_another():
     assert not is_same_beside(noise((1.0, 1.0, 1.0)), [finished(1.0), Outcome(Ending.FAILED)])
 
 
-def test_what_a_night_buys_is_said_in_runs_and_pairs():
-    assert night_text(2.0, 0.0, 2) == "what a night buys: 8 hours are about 28,800 runs, and one shows any gain"
-    text = night_text(1.0, 4.0, 1)
-    assert "a gain of 10 % takes about 2 pairs" in text
-    assert "a gain of 1 % takes about 200 pairs" in text
+def test_what_a_night_buys_is_said_in_results_gains_and_cost():
+    steady = night_text(2.0, 0.0, 0.0, 2)
+    assert "a run takes 2 s, so at most 3,600 results an hour, 28,800 in 8 hours" in steady
+    assert "any gain can be shown" in steady
+    noisy = night_text(1.0, 3.0, 4.0, 1)
+    assert "a run takes 1 s and its gates 3 s, so at most 900 results an hour" in noisy
+    assert "a gain of 8 % can be shown by morning (twice the noise, in up to 16 pairs of 2.0 s)" in noisy
+    assert "cap it with money_usd under [pools]" in noisy
+
+
+def test_waiting_for_a_cpu_is_no_work_and_no_pause():
+    usage = Usage(0.2, 40, waited_seconds=0.7)
+    busy = MeasuredNoise("score", (1.0, 1.1, 1.0), (0.5, 0.5, 0.5), usage)
+    assert profile_of(proven(busy)).cores == 0.9
+    assert "They waited for a CPU in 78 % of their time" in noise_text("s", busy.values, 5.0, waited=0.78)

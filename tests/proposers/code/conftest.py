@@ -114,7 +114,7 @@ class World:
         )
 
     def ask(self, seed: int = 0) -> Ask:
-        return Ask(self.recorder.history, 1, Pool.ATTEMPT, lambda at: random.Random(f"{seed} {at}"), ())
+        return Ask(self.recorder.history, 1, Pool.ATTEMPT, lambda at: random.Random(f"{seed} {at}"))
 
     async def get_proposal(self, proposer: CodeProposer, *replies: str | Reply | Exception) -> Proposal:
         answer = await self.get_answer(proposer, *replies)

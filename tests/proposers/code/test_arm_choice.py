@@ -24,7 +24,7 @@ def ask_with(world: Any, seed: int, **arms: ArmCredit) -> Ask:
     named = {arm_name(*name.split("_")): arm for name, arm in arms.items()}
     credit = OperatorCredit.of(history.runs[1], Pool.ATTEMPT)
     history.runs[1] = history.runs[1].with_pool_part(Pool.ATTEMPT, OperatorCredit(named, credit.top))
-    return Ask(history, 1, Pool.ATTEMPT, lambda _: random.Random(seed), ())
+    return Ask(history, 1, Pool.ATTEMPT, lambda _: random.Random(seed))
 
 
 def draws(world: Any, options: CodeOptions, models: Any = (CHEAP,), **arms: ArmCredit) -> Counter[tuple[str, str]]:

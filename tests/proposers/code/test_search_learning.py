@@ -109,7 +109,7 @@ def test_all_of_it_follows_from_the_record(world):
     again = MemoryLedger().history()
     for recorded in world.ledger.read():
         again.apply(recorded)
-    there = Ask(again, 1, Pool.ATTEMPT, lambda at: random.Random(f"0 {at}"), ())
+    there = Ask(again, 1, Pool.ATTEMPT, lambda at: random.Random(f"0 {at}"))
     assert SearchLearning.of(again.runs[1], Pool.ATTEMPT) == learning_of(world)
     assert next_move(there, LEARNS) == next_move(world.ask(), LEARNS)
     choices = [choose_arm(ask, LEARNS, (Operator.DIFF,), (ModelOption("m"),)) for ask in (there, world.ask())]

@@ -52,7 +52,7 @@ class Search:
         )
 
     def ask(self, seed: int = 0) -> Ask:
-        return Ask(self.recorder.history, 1, Pool.ATTEMPT, lambda at: random.Random(f"{seed} {at}"), ())
+        return Ask(self.recorder.history, 1, Pool.ATTEMPT, lambda at: random.Random(f"{seed} {at}"))
 
     def counts(self, selector: Any, count: int = 200) -> Counter[str]:
         return Counter(str(selector.select(self.ask(seed)).node.id) for seed in range(count))

@@ -39,7 +39,7 @@ def events_of(nodes: Mapping[str, Outcome | None], best: str = "1") -> list[Even
 def asks(events: list[Event], count: int) -> list[Ask]:
     recorder = Recorder(MemoryLedger(), lambda: 0.0)
     recorder.record(lambda _: events)
-    return [Ask(recorder.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(count)]  # type: ignore[misc]
+    return [Ask(recorder.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n)) for n in range(count)]  # type: ignore[misc]
 
 
 def latency(value: float) -> Outcome:

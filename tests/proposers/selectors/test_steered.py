@@ -67,7 +67,7 @@ def test_no_change_starts_below_a_refuted_node(search):
 
 def test_audits_do_not_steer_where_the_task_says_so(search):
     record(search, AuditConcluded(1, (NodeId("1.1.1"),), "it stopped"))
-    ask = Ask(search.recorder.history, 1, Pool.ATTEMPT, random.Random, (), anchors=Anchors(audits=False))
+    ask = Ask(search.recorder.history, 1, Pool.ATTEMPT, random.Random, anchors=Anchors(audits=False))
     assert BEST.select(ask).node.id == "1.1.1"
     assert "1.1.1" in [one.id for one in population(ask)]
 
@@ -106,7 +106,7 @@ def test_a_node_that_a_person_took_back_is_changed_no_more(search):
 
 def test_a_control_is_not_steered(search):
     record(search, DirectiveSet(1, "", (NodeId("1.2"),)))
-    ask = Ask(search.recorder.history, 1, Pool.CONTROL, random.Random, ())
+    ask = Ask(search.recorder.history, 1, Pool.CONTROL, random.Random)
     assert BEST.select(ask).node.id == "1"
 
 

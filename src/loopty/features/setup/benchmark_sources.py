@@ -78,8 +78,13 @@ def benchmark_sources(top: Path, paths: Sequence[str], own: str) -> BenchmarkSou
         tool=max(dict.fromkeys(tools), key=tools.count, default=""),
         rivals=tuple(rivals),
         counts_in_fixed_time=frozenset(path for path, text in texts.items() if _FIXED_TIME.search(text)),
-        isolated=frozenset(path for path, text in texts.items() if _ISOLATED.search(text)),
+        isolated=frozenset(path for path, text in texts.items() if calls_apart(text)),
     )
+
+
+def calls_apart(text: str) -> bool:
+    """Say whether a program or a command calls the code through the SDK, in a sandbox of its own."""
+    return _ISOLATED.search(text) is not None
 
 
 def _packages(path: str, text: str) -> Iterator[str]:

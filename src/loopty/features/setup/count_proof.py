@@ -44,7 +44,7 @@ def count_refusal(draft: TaskDraft, noise: MeasuredNoise, seconds: float) -> str
     """Tell why counting is not tried, or an empty text. `seconds` are left for it."""
     runs = noise.seconds[1:]
     cpu_seconds = noise.usage.cpu_seconds / max(len(runs), 1)
-    cores = noise.usage.cpu_seconds / max(sum(runs), 0.001)
+    cores = noise.usage.busy_seconds / max(sum(runs), 0.001)
     if draft.isolated:
         return "the candidate runs apart, and is not counted"
     if draft.devices or draft.network:
@@ -141,6 +141,7 @@ def with_count(draft: TaskDraft, found: CountProof, noise: MeasuredNoise, may_se
         warm=False,
         timeout_seconds=timeout,
         profile=profile,
+        notes={**draft.notes, "warm": "counted runs start by themselves"},
     ).with_note("measure", why)
 
 

@@ -13,12 +13,13 @@ from typing import Protocol
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Outcome
+from loopty.evaluators.warm_commands import NOT_WARM
 from loopty.features.setup.causes.builds import NO_TEST_RAN
 from loopty.features.setup.causes.results import NO_RESULT, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
 from loopty.features.setup.count_proof import prove_count
 from loopty.features.setup.edited_tree import EditedTree, unless_stopped
-from loopty.features.setup.pace import watch_processes
+from loopty.features.setup.pace import WarmProof, prove_warm, watch_processes
 from loopty.features.setup.proven_task import CountProof, MeasuredNoise, ProvenTask
 from loopty.features.setup.sensitivity import CheckCost, Sensitivity, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
@@ -52,7 +53,9 @@ def lock_init(state: StateFolder) -> None:
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
 _FEWEST_RUNS = 3
-_RUNS_TO_WARM = 3
+_SHARE_OF_NOISE = 0.25
+_RUNS_TO_WARM, _FEW_RUNS_TO_WARM = 5, 3
+_SHORT_SECONDS = 3.0
 _ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
 
@@ -111,11 +114,14 @@ class DraftChecks:
         return self._campaign().check(unsafe=self._unsafe)
 
     def noise(self, draft: TaskDraft, first: CheckResult, seconds: float) -> MeasuredNoise | None:
-        """Measure the spread of as many more runs as take half a minute, or these seconds if that is less.
+        """Measure the spread of as many more runs as take half a minute, or two; None if those take too long.
 
-        The gates have passed already.
+        `seconds` are left for all that follows. The gates have passed already.
         """
-        budget = min(_NOISE_SECONDS, seconds)
+        fewest = (_FEWEST_RUNS - 1) * first.outcome.seconds
+        if fewest > seconds * _SHARE_OF_NOISE:
+            return None
+        budget = max(min(_NOISE_SECONDS, seconds), fewest)
         runs = min(_MOST_RUNS, 1 + int(budget / max(first.outcome.seconds, 0.001)))
         metric = next(iter(first.outcome.metrics))
         outcomes = [first.outcome]
@@ -129,18 +135,21 @@ class DraftChecks:
                     outcomes.append(outcome)
         finally:
             self.write(draft)
-        if len(outcomes) < _FEWEST_RUNS:
-            return None
         values = tuple(outcome.metrics[metric] for outcome in outcomes)
         return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes), used[0])
 
-    def warm_runs(self, draft: TaskDraft) -> list[Outcome]:
+    def prove_warm(self, draft: TaskDraft, noise: MeasuredNoise) -> WarmProof:
         """Run the benchmark as copies of a warm process; the first run starts that."""
+        said = list[str]()
         self.write(replace(draft, warm=True, gates=()))
         try:
-            return EditedTree(self._campaign().context, self._unsafe).runs(_RUNS_TO_WARM)
+            context = replace(self._campaign().context, say=said.append)
+            runs = _RUNS_TO_WARM if min(noise.seconds) < _SHORT_SECONDS else _FEW_RUNS_TO_WARM
+            outcomes = EditedTree(context, self._unsafe).runs(runs)
         finally:
             self.write(draft)
+        why = next((line.split(": ", 1)[1].split(";")[0] for line in said if line.startswith(NOT_WARM)), "")
+        return WarmProof(refusal=why) if why else prove_warm(noise, outcomes)
 
     def count(self, draft: TaskDraft, noise: MeasuredNoise, seconds: float) -> CountProof:
         """Score the draft by counted instructions, for so many seconds at most."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import posixpath
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.domain.task import Noise
+from loopty.domain.trial import BUSY
 from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.causes.results import CPU_TIMER
 from loopty.features.setup.repository_facts import RepositoryFacts, repository_facts
@@ -185,6 +186,17 @@ def score_text(name: str, value: float, direction: str, why: str, others: Sequen
     return f"score: {name} {figure(value)}, {better} is better ({reason}){more}"
 
 
+def isolation_text(draft: TaskDraft) -> str:
+    """Say whether the candidate runs apart from what scores it; where not, why, and the remedy."""
+    if draft.isolated:
+        return "isolated: candidates run in a sandbox of their own, where they reach neither score nor clock"
+    return (
+        f"not isolated: {draft.notes.get('isolated', 'the command runs the code itself')}. So a candidate could "
+        "forge its score: results say `integrity weak`, large gains are held, and apply asks. `loopty init "
+        "--skeleton` begins an isolated benchmark in Python, and docs/isolated.md shows one"
+    )
+
+
 def editable_text(globs: Sequence[str]) -> str:
     """Say which files candidates may change, as a sentence's end; empty if they set parameters."""
     return f"; candidates may change {_list_results(globs)}" if globs else ""
@@ -223,23 +235,33 @@ def _share_text(found: Sensitivity) -> str:
 
 
 _CLOSE = 5.0
-_NIGHT_SECONDS = 8 * 3600.0
-_GAINS = (10.0, 5.0, 1.0)
-_SURE = 2.5
-"""Standard errors: a change that is better is then kept four times out of five, at an error rate of 5 %."""
+_NIGHT_HOURS = 8
+_SURELY_KEPT = 2.0
+"""In units of the noise: so large a gain is kept four times out of five (docs/research/judge.md)."""
 
 
-def night_text(seconds: float, noise_percent: float, width: int) -> str:
-    """Say how many runs a night has, and how many of them it takes to tell gains from luck."""
-    runs = int(_NIGHT_SECONDS / max(seconds, 0.001)) * width
-    many = f"what a night buys: 8 hours are about {runs:,} runs"
-    if not noise_percent:
-        return f"{many}, and one shows any gain"
-    costs = []
-    for gain in _GAINS:
-        pairs = max(math.ceil(2 * (_SURE * noise_percent / gain) ** 2), 2)
-        costs.append(f"a gain of {gain:g} % takes about {pairs:,} pairs ({duration(2 * pairs * seconds)})")
-    return f"{many}; to be told from luck, {', '.join(costs)}"
+def night_text(seconds: float, gate_seconds: float, noise_percent: float | None, width: int) -> str:
+    """Say what a night buys: results, the smallest gain that can be shown by morning, and the cost.
+
+    `noise_percent` is None if a run takes too long to repeat it.
+    """
+    an_hour = round(3600 * width / max(seconds + gate_seconds, 0.001))
+    gates = f" and its gates {gate_seconds:.2g} s" if gate_seconds >= _NOTABLE_SECONDS else ""
+    said = [
+        f"what a night buys: a run takes {seconds:.2g} s{gates}, so at most {an_hour:,} results an hour, "
+        f"{_NIGHT_HOURS * an_hour:,} in {_NIGHT_HOURS} hours",
+        "how much the score varies is not known yet"
+        if noise_percent is None
+        else "any gain can be shown, as nothing varies"
+        if not noise_percent
+        else f"a gain of {_SURELY_KEPT * noise_percent:.2g} % can be shown by morning (twice the noise, in up to "
+        f"{Noise().pairs} pairs of {duration(2 * seconds)}); for smaller ones raise pairs under [noise]",
+        "it costs machine time alone; a model is asked about once a result: cap it with money_usd under [budget]",
+    ]
+    return "; ".join(said)
+
+
+_NOTABLE_SECONDS = 0.1
 
 
 def installed_text(folders: Sequence[str]) -> str:
@@ -255,14 +277,21 @@ def _list_results(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_RESULT_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def noise_text(metric: str, values: Sequence[float], percent: float, is_cpu_time: bool = False) -> str:
-    """Say how much the score varied, with advice if it is much."""
+def noise_text(
+    metric: str, values: Sequence[float], percent: float, is_cpu_time: bool = False, waited: float = 0.0
+) -> str:
+    """Say how much the score varied, with advice if it is much; `waited` is the share of waiting for a CPU."""
     runs = f"{len(values)} checked runs"
     if min(values) == max(values):
         return f"noise: {runs} gave the same {metric}, {figure(values[0])}"
     spread = f"{figure(min(values))} to {figure(max(values))}"
     amount = round(percent) if percent >= 10 else f"{percent:.2g}"
     text = f"noise: {metric} varied by {amount} % over {runs} ({spread})"
+    if waited >= BUSY:
+        return (
+            f"{text}. They waited for a CPU in {100 * waited:.0f} % of their time: others use the machine, or the "
+            "benchmark has more threads than it. On a quiet machine the noise is smaller"
+        )
     if percent < _MUCH_NOISE:
         return text
     advice = ["let one run do more work", "report the best of several rounds"]

@@ -26,6 +26,18 @@ class Usage(Record):
 
     cpu_seconds: float
     memory_mb: int
+    waited_seconds: float = 0.0
+    """How long their threads could have run, and waited for a CPU."""
+
+    @property
+    def busy_seconds(self) -> float:
+        """Return the CPU seconds that they would use if no one else used the machine in the same time."""
+        return self.cpu_seconds + self.waited_seconds
+
+    @property
+    def waited_share(self) -> float:
+        """Return the share of that in which they waited."""
+        return self.waited_seconds / max(self.busy_seconds, 0.001)
 
 
 class MeasuredNoise(Record):
@@ -224,6 +236,8 @@ class ProvenTask(Record):
     changes: tuple[TaskChange, ...]
     noise: MeasuredNoise | None
     """None where the check failed, or where one run takes too long to repeat it."""
+    gate_seconds: float = 0.0
+    """How long the gates take."""
     instead_of: ProvenTask | None = None
     """The most promising of what failed before it; None where the first worked, and for a failure."""
     sensitivity: Sensitivity | None = None

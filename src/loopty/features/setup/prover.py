@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from loopty.domain.objective import Direction
+from loopty.domain.task_tables import ExclusiveUse, choose_round_size
 from loopty.domain.trial import Ending
+from loopty.executors.this_machine import this_capacity
 from loopty.features.setup.count_proof import count_refusal, with_count
 from loopty.features.setup.draft_checks import DraftChecks, TimedCheck
-from loopty.features.setup.pace import MOST_SECONDS_TO_WARM, WARM_COMMAND, is_same_beside, profile_of, warm_gain
+from loopty.features.setup.pace import WarmProof, is_same_beside, profile_of, warm_refusal
 from loopty.features.setup.proven_task import (
     CountProof,
     ProvenTask,
@@ -165,6 +167,7 @@ _MORE_TIME = 3
 _PROOF_SECONDS = 90.0
 _RUNS_OF_PROOF = 12
 """The proof may take so many runs, where they are longer than that time."""
+_RUNS_OF_WARM_PROOF = 4
 _TIMEOUT = "timeout_seconds"
 _DIRECTION = "direction"
 
@@ -221,7 +224,7 @@ class TaskProver:
             self._say_start(draft, fixed)
             proven = self.prove(draft, fixed)
             if not proven.problem:
-                proven = self._with_count(self._with_pace(proven), fixed)
+                proven = self._with_width(self._with_count(self._with_pace(proven), fixed))
             if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
@@ -258,7 +261,8 @@ class TaskProver:
         self._checks.write(draft)
         noise = self._checks.noise(draft, check, self._time.left) if check.problem is None else None
         gate_seconds = max(whole.last.gate_seconds, 0.0) if draft.gates else 0.0
-        return self._with_sensitivity(ProvenTask(draft, check, changes, noise), gate_seconds, fixed)
+        proven = ProvenTask(draft, check, changes, noise, gate_seconds=gate_seconds)
+        return self._with_sensitivity(proven, fixed)
 
     def _with_better_score(self, draft: TaskDraft, check: CheckResult) -> tuple[TaskDraft, CheckResult]:
         """Return the draft with the score that says most, and its check: what is read, then which rows of it."""
@@ -270,11 +274,11 @@ class TaskProver:
             draft, check = better, again
         return draft, check
 
-    def _with_sensitivity(self, proven: ProvenTask, gate_seconds: float, fixed: frozenset[str]) -> ProvenTask:
+    def _with_sensitivity(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
         """Prove that the score is about the code that candidates may change; a delay also shows the direction."""
         if proven.check.problem is not None or not (proven.draft.write and self._proves):
             return proven
-        run_seconds = proven.check.outcome.seconds
+        run_seconds, gate_seconds = proven.check.outcome.seconds, proven.gate_seconds
         cost = CheckCost(run_seconds, gate_seconds)
         limit = max(_PROOF_SECONDS, _RUNS_OF_PROOF * (run_seconds + gate_seconds))
         self._say("planting a delay, a comment and faults in copies of the editable files")
@@ -300,23 +304,33 @@ class TaskProver:
     def _with_pace(self, proven: ProvenTask) -> ProvenTask:
         """Say what a trial uses, and start it warm or beside others where that gives the same score."""
         noise, draft = proven.noise, proven.draft
+        profile = profile_of(proven)
         if noise is None:
-            return proven
-        share = proven.sensitivity.highest_share if proven.sensitivity else None
-        draft = replace(draft, profile=profile_of(noise, share))
+            return replace(proven, draft=replace(draft, profile=profile))
         seconds = max(noise.seconds)
-        can_be_warm = WARM_COMMAND.fullmatch(draft.command) and not (draft.writable_copy or draft.network)
-        if can_be_warm and seconds < MOST_SECONDS_TO_WARM and self._time.left > 4 * seconds:
-            gain = warm_gain(noise, self._checks.warm_runs(draft))
-            if gain:
-                why = f"a run then takes 1/{gain:.1f} of the time, and gives the same score"
-                draft = replace(draft, warm=True).with_note("warm", why)
+        warm = WarmProof(refusal=warm_refusal(draft, noise))
+        if not warm.refusal and self._time.left > _RUNS_OF_WARM_PROOF * seconds:
+            warm = self._checks.prove_warm(draft, noise)
+        elif not warm.refusal:
+            warm = WarmProof(refusal="not tried, as there was no time left")
+        why = warm.refusal or f"a run then takes 1/{warm.gain:.1f} of the time, and gives the same score"
+        draft = replace(draft, warm=warm.gain > 1).with_note("warm", why)
+        profile = replace(profile, seconds=round(profile.seconds / warm.gain, 3))
         self._checks.write(draft)
-        is_tried = draft.profile and draft.profile.steady and self._time.left > 3 * seconds
-        if draft.profile and is_tried and not is_same_beside(noise, self._checks.runs_together()):
-            draft = replace(draft, profile=replace(draft.profile, steady=False))
+        is_tried = profile.steady and self._time.left > 3 * seconds
+        if is_tried and not is_same_beside(noise, self._checks.runs_together()):
+            profile = replace(profile, steady=False)
             draft = draft.with_note("profile", "two runs at once did not give the score that one gives alone")
-            self._checks.write(draft)
+        return replace(proven, draft=replace(draft, profile=profile))
+
+    def _with_width(self, proven: ProvenTask) -> ProvenTask:
+        """Say how many trials run at once here."""
+        draft = proven.draft
+        if draft.profile is None:
+            return proven
+        profile = replace(draft.profile, steady=draft.profile.steady or draft.is_counted)
+        draft = replace(draft, width=choose_round_size(profile, this_capacity(), ExclusiveUse(draft.devices)))
+        self._checks.write(draft)
         return replace(proven, draft=draft)
 
     def _with_count(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:

@@ -171,7 +171,8 @@ class SensitivityProof:
                 problem=f"with the code that candidates may change {_DELAYS[-1] + 1} times as slow, "
                 f"{self._label} stayed the same: this code is less than {most:.2g} % of what is measured",
             )
-        return replace(found, share=None)  # a quality, which no delay changes: faults tell
+        # A quality, which no delay changes: faults tell.
+        return replace(found, share=None, highest_share=None)
 
     def _judged(self, found: Sensitivity, slowed: float) -> Sensitivity:
         """Judge a delay that was seen: by its direction, and by the share that it shows."""

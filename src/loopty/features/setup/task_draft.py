@@ -10,7 +10,7 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction, Metric, direction_of
 from loopty.domain.space import Parameter, ParameterKind
-from loopty.domain.task_tables import ResourceProfile
+from loopty.domain.task_tables import ResourceProfile, RoundSize
 from loopty.features.setup.causes.results import CPU_TIMER, WALL_SECONDS
 from loopty.kit import paths
 from loopty.kit.records import Record, field, replace
@@ -83,6 +83,8 @@ class TaskDraft(Record):
     """Whether the benchmark works for a time that was fixed before: then what it takes says nothing."""
     profile: ResourceProfile | None = None
     """What a trial uses, where that was measured."""
+    width: RoundSize | None = None
+    """How many trials run at once here, where the profile says it."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a setting is as it is, by its key."""
 

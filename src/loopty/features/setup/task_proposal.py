@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from loopty.features.setup.benchmark_sources import calls_apart
 from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.found_benchmarks import BenchmarkProposal, benchmark_proposals, folder_glob
 from loopty.features.setup.repository_facts import RepositoryFacts
@@ -65,19 +66,31 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
 def _with_sources(draft: TaskDraft, facts: RepositoryFacts, scripts: Sequence[str]) -> TaskDraft:
     """Add to the draft what the sources of the benchmarks say: the packages of others, a time that is fixed."""
     found = facts.of_benchmarks
-    if is_isolated := any(path in found.isolated for path in scripts):
+    is_isolated = calls_apart(draft.command) or any(path in found.isolated for path in scripts)
+    if is_isolated:
         # A gate runs beside the benchmark, too: what it starts of the candidate, it starts by the SDK.
         gates = tuple(map(_isolated_gate, draft.gates))
         # The benchmark's files are hidden from the candidate, in whose sandbox the tests run.
         tests = set(map(folder_glob, facts.tests))
         files = tuple(glob for glob in draft.files if glob not in tests) or tuple(map(literal, scripts))
         draft = replace(draft, gates=gates, files=files)
+    else:
+        draft = draft.with_note("isolated", _why_not_isolated(draft, scripts))
     return replace(
         draft,
         isolated=is_isolated,
         rivals=found.rivals,
         has_fixed_time=any(path in found.counts_in_fixed_time for path in scripts),
     )
+
+
+def _why_not_isolated(draft: TaskDraft, scripts: Sequence[str]) -> str:
+    """Tell why the code runs where it could reach its score."""
+    if draft.times_the_tests:
+        return "the tests import the code that they time"
+    if draft.is_cpu_time or not scripts:
+        return "the command runs the code itself, and nothing outside of it compares the answers"
+    return f"{scripts[0]} imports or starts the code by itself, not through candidate() of loopty_sdk"
 
 
 def _isolated_gate(gate: GateDraft) -> GateDraft:

@@ -105,8 +105,9 @@ kind = {toml_value(draft.proposer):<28} # for code without a model: mutate; with
 
 
 def _width(draft: TaskDraft) -> str:
-    if draft.profile:
-        return "# width = 1   # trials at the same time; by default what [profile] and the machine have room for"
+    if draft.width:
+        why = f"# Why: {draft.width.reason}. By default it is what [profile] and the machine have room for"
+        return f"{why}\n# width = {draft.width.width}   # trials at the same time"
     return "# width = 1   # trials at the same time; keep 1, which is the default, if the benchmark measures time"
 
 
@@ -133,13 +134,13 @@ def _optional(draft: TaskDraft, key: str, value: SettingValue) -> str:
     """Write a setting that is used, or an example of it as a comment."""
     if value:
         return _line(draft, key, value) + ("\n" if key in ("score_key", "rows") else "")
-    return f"# {key} = {_EXAMPLES[key]}" if key in _EXAMPLES else ""
+    return f"{_comment(draft, key, 'Why not')}# {key} = {_EXAMPLES[key]}" if key in _EXAMPLES else ""
 
 
-def _comment(draft: TaskDraft, key: str) -> str:
+def _comment(draft: TaskDraft, key: str, head: str = "Why") -> str:
     """Write the reason of a setting, as lines of comment above it."""
     why = " ".join(escape_hidden(draft.notes.get(key, "")).split())
-    return "".join(f"# {line}\n" for line in textwrap.wrap(f"Why: {why}", 108)) if why else ""
+    return "".join(f"# {line}\n" for line in textwrap.wrap(f"{head}: {why}", 108)) if why else ""
 
 
 def _number(value: float) -> float | int:
