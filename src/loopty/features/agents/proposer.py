@@ -58,8 +58,7 @@ class AgentProposer:
         for member in self._fleet.members:
             if work := await member.sessions.work_left_behind(ask, self._fleet.names):
                 return self._suggestion(member, work, "an earlier session changed it")
-        while pause := self._fleet.pause(ask):
-            await asyncio.sleep(pause)
+        await asyncio.sleep(self._fleet.pause(ask))
         member = self._fleet.next_member(ask)
         selection = member.selector.select(ask)
         stall = search_stall(ask.history, member.account(ask)) if member.choice.stalls.watch else None
