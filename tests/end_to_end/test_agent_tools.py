@@ -54,6 +54,11 @@ def test_an_agent_tries_checks_and_notes_its_own_tree(code_place):
         ("check id=1.1", "you have one draft"),
         ("show id=1.1 what=diff", "is no finished node"),
         ("try command='cat secret.txt .git/config loopty.toml /loopty/home/*'", "exit code 1"),
+        (
+            "try command='sh bench.sh; cat $EVO_RESULT_PATH'",
+            "It ran the benchmark, which counts: 0 more such tries",
+        ),
+        ("try command='sh b*h.sh'; sh bench.sh; cat b*.sh", "exit code 2"),
         ("wait ticket=t1.1", "there is no ticket"),
         ("wait", "there is no ticket"),
         ("wait @1", "@1 kept"),

@@ -83,9 +83,8 @@ def test_an_agent_makes_an_experiment_by_tools_alone(tools):
     assert "@2 by one on the number" in call(tools, "context", "two")["text"]
     checked = finished(tools, "check", id=node)
     assert "every gate passes" in checked["text"]
-    tuned = finished(tools, "submit", id=node, mode="tune")
-    assert tuned["metrics"] == {"score": 9}
-    assert tools.history()[node].draft, "a free measurement leaves the draft open"
+    refused = call(tools, "submit", id=node, mode="tune")["error"]
+    assert "no [tune] slice, so nothing is cheaper to measure" in refused
     done = finished(tools, "submit", id=node)
     assert (done["verdict"], done["score"], done["best"]) == ("kept", 9, "1.1")
     assert "Left: 5 attempts" in done["text"]
@@ -241,9 +240,24 @@ def test_a_command_that_is_tried_sees_no_byte_code_of_a_hidden_file(tools):
     tools.write("bench.py", bench)
     tools.commit()
     tools.loopty("run", "1")
-    seen = finished(tools, "try", id=opened(tools, 9), command="find . -name '*.py*'")["text"]
+    seen = finished(tools, "try", id=opened(tools, 9), command="find . -name '*.py*'; ls bench.py")["text"]
     assert "bench.py" in seen
     assert "gold" not in seen
+
+
+def test_a_command_that_runs_the_benchmark_counts_and_no_other_has_its_program(tools):
+    tools.write("loopty.toml", TASK.format(attempts=2))
+    tools.commit()
+    node = opened(tools, 9)
+    assert "No such file" in finished(tools, "try", id=node, command="sh b*.sh; cat b??ch.sh")["text"]
+    for left in (1, 0):
+        done = finished(tools, "try", id=node, command="ls; sh ./bench.sh; cat $EVO_RESULT_PATH")
+        assert f"It ran the benchmark, which counts: {left} more such tries" in done["text"]
+        assert '{"score": 9}' in done["text"]
+    refused = call(tools, "try", id=node, command="cd . && sh bench.sh")["error"]
+    assert "all such tries are spent" in refused
+    assert tools.json("status")["counts"][0]["started"] == 0, "no attempt was charged"
+    assert finished(tools, "submit", id=node)["verdict"] == "kept"
 
 
 def test_a_link_in_a_draft_leads_nowhere(tools):
@@ -253,7 +267,7 @@ def test_a_link_in_a_draft_leads_nowhere(tools):
     file.symlink_to("/etc/passwd")
     assert "link" in call(tools, "submit", id=node)["error"]
     (tools.top / ".loopty/drafts" / node / "src/y").symlink_to("/etc")
-    assert "link" in call(tools, "submit", id=node, mode="tune")["error"]
+    assert "link" in call(tools, "check", id=node)["error"]
 
 
 def test_a_directive_reaches_each_client_once(tools):
@@ -388,12 +402,14 @@ def test_rights_of_a_task_file_count_only_after_the_users_yes(tools):
 
 
 def test_tunes_have_a_budget_of_their_own_and_are_never_ranked(tools):
-    tools.write("loopty.toml", TASK.format(attempts=6).replace("[pools]", "[pools]\ntunes = 2"))
+    slice = '[tune]\nslice = "dev"\n[pools]\ntunes = 2'
+    tools.write("loopty.toml", TASK.format(attempts=6).replace("[pools]", slice))
     tools.commit()
     node = opened(tools, 9)
     for number in (9, 50):
         Path(tools.top, ".loopty/drafts", node, "src/x.txt").write_text(f"{number}\n")
         assert finished(tools, "submit", id=node, mode="tune")["metrics"] == {"score": number}
+        assert tools.history()[node].draft, "such a measurement leaves the draft open"
     assert "all 2 tune trials are spent" in call(tools, "submit", id=node, mode="tune")["error"]
     assert "6 attempts, 0 tunes" in call(tools, "context")["text"]
     status = tools.json("status")

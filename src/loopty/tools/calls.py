@@ -25,7 +25,14 @@ from loopty.session.context import CampaignContext
 from loopty.session.drafts import sealable_files
 from loopty.session.runs import enter_run
 from loopty.session.ticket_work import TicketWorker, abort_node, abort_ticket
-from loopty.session.tickets import TicketFiles, TicketResult, attempt_of, open_ticket
+from loopty.session.tickets import (
+    TicketFiles,
+    TicketResult,
+    attempt_of,
+    measurements_left,
+    open_ticket,
+    runs_benchmark,
+)
 from loopty.session.verdicts import discard, invalidate
 from loopty.show.figures import figure
 from loopty.show.ticket_text import error_excerpt
@@ -258,7 +265,11 @@ class ClientDesk(Desk):
             return f"{subject}: not done: {result.fault}"
         if result.mode is TicketMode.TRY:
             end = result.problem or f"exit code {result.code}"
-            return f"{subject}: {end}, {result.seconds:.1f} s.\n{self._log(run, number)}"
+            counts = ""
+            if runs_benchmark(self.context, node, result.command):
+                left = measurements_left(self.context, self.context.recorder.refresh(), run)
+                counts = f" It ran the benchmark, which counts: {left} more such tries."
+            return f"{subject}: {end}, {result.seconds:.1f} s.{counts}\n{self._log(run, number)}"
         if result.problem:
             return f"{subject}: {result.problem}.{error_excerpt(result.lines, _LINE_WORDS)}"
         if result.mode is TicketMode.CHECK:
