@@ -61,7 +61,7 @@ def finished(place, tool: str, client: str = "one", **arguments):
     end = time.monotonic() + 120
     while reply.get("state") == "running":
         assert time.monotonic() < end
-        reply = call(place, "wait", client, ticket=reply["ticket"])
+        reply = call(place, "wait", client, id=reply["ticket"])
     return reply
 
 
@@ -94,8 +94,11 @@ def test_an_agent_makes_an_experiment_by_tools_alone(tools):
     assert history["1.1"].verdict is Verdict.KEPT
     assert Claims.of(history.run).by_node == {}
     assert Tickets.of(history.run).open == {}
-    assert call(tools, "wait", ticket="1.1")["verdict"] == "kept"
-    assert call(tools, "wait", "two", ticket=done["ticket"])["verdict"] == "kept"
+    assert call(tools, "wait", id="1.1")["verdict"] == "kept"
+    again = call(tools, "submit", id=node)["text"]
+    assert again.startswith("Nothing was measured, for it is decided: @2 kept")
+    assert "Next: open the next idea on it" in again
+    assert call(tools, "wait", "two", id=done["ticket"])["verdict"] == "kept"
 
 
 def test_a_client_waits_for_an_experiment_by_any_of_its_names(tools):
@@ -275,8 +278,8 @@ def test_a_directive_reaches_each_client_once(tools):
     tools.loopty("direct", "Keep the interface as it is.")
     assert "Keep the interface" in finished(tools, "submit", id=first)["text"]
     assert "Keep the interface" not in finished(tools, "submit", id=second)["text"]
-    assert "Keep the interface" in call(tools, "wait", "two", ticket=first)["text"]
-    assert "Keep the interface" not in call(tools, "wait", "two", ticket=first)["text"]
+    assert "Keep the interface" in call(tools, "wait", "two", id=first)["text"]
+    assert "Keep the interface" not in call(tools, "wait", "two", id=first)["text"]
     assert set(Acknowledgements.of(tools.history().run).seen) == {"one", "two"}
 
 
@@ -312,10 +315,10 @@ WRONG_CALLS = [
     ("submit", {"id": "1." * 5_000}, "characters, more than"),
     ("submit", {"id": "9.9"}, "there is no node 9.9"),
     ("submit", {"id": "1", "mode": "cheat"}, "must be one of attempt, tune"),
-    ("wait", {"ticket": "t1.99"}, "there is no ticket"),
-    ("wait", {"ticket": "t../x"}, "is not a ticket"),
-    ("wait", {"ticket": "t1.1", "wait": 1_000}, "from 0 to 25"),
-    ("wait", {"ticket": "t1.1", "wait": True}, "must be an integer"),
+    ("wait", {"id": "t1.99"}, "there is no ticket"),
+    ("wait", {"id": "t../x"}, "is not a ticket"),
+    ("wait", {"id": "t1.1", "wait": 10_000}, "from 0 to 3600"),
+    ("wait", {"id": "t1.1", "wait": True}, "must be an integer"),
     ("show", {"id": "1", "what": "evaluator"}, "must be one of"),
     ("manage", {"action": "discard", "id": "1"}, "agents may not discard here"),
 ]
@@ -381,7 +384,7 @@ def test_a_person_aborts_a_ticket_and_it_can_be_submitted_again(tools):
     while tools.history()[node].running:
         assert time.monotonic() < end + 60
         time.sleep(0.05)
-    assert "aborted: too slow" in call(tools, "wait", ticket=started["ticket"])["text"]
+    assert "aborted: too slow" in call(tools, "wait", id=started["ticket"])["text"]
     assert tools.history()[node].verdict is None
     again = call(tools, "submit", id=node, wait=0)
     assert again["ticket"] != started["ticket"]

@@ -142,13 +142,12 @@ class ClientDesk(Desk):
                 raise Misuse(f"{node.name} is no draft any more: a patch changes drafts alone")
             apply_patch(self.context, node, given["patch"])
         if node.verdict:
-            return self._decided(node)
+            reply = self._decided(node)
+            return reply | {"text": f"Nothing was measured, for it is decided: {reply['text']}"}
         return self._hand_over(node, mode, given)
 
     def _wait(self, given: Arguments) -> Reply:
-        name = given.get("ticket") or given.get("id")
-        if not name:
-            raise Misuse("wait needs id, or ticket")
+        name = given["id"]
         if name.startswith("t"):
             return self._await(name, given)
         end, recorder = time.monotonic() + _seconds(given), self.context.recorder
@@ -224,7 +223,7 @@ class ClientDesk(Desk):
 
     def _answer_after(self, seconds: float, name: str) -> None:
         """Answer the client when the time is up, in the middle of the work; so this looks at nothing."""
-        text = f"{name} still running after {seconds:.0f} s. Call wait again."
+        text = f"{name} still running after {seconds:.0f} s. Call wait with id {name}."
 
         def answer(_number: int, _frame: object) -> None:
             self._reply({"text": text, "ticket": name, "state": "running"})
@@ -246,7 +245,8 @@ class ClientDesk(Desk):
         how_far = self.measured(node) or waits
         age = max(time.time() - ticket.since, 0.0)
         name = ticket_name(run, number)
-        text = f"{name} still running: {ticket.mode} of {node.name}, {age:.0f} s, {how_far}. Call wait again."
+        text = f"{name} still running: {ticket.mode} of {node.name}, {age:.0f} s, {how_far}. "
+        text += f"Call wait with id {name}."
         if ticket.mode is TicketMode.TRY:
             text += f"\n{self._log(run, number)}"
         return {"text": text, "ticket": name, "state": "running", "id": node.id, "seconds": round(age, 1)}

@@ -179,7 +179,7 @@ class SessionTools(Desk):
             tool, given = call.tool, call.arguments
             if tool not in self.tools or not isinstance(given, dict):
                 raise Misuse(f"the tools here are {', '.join(self.tools)}; your edits are taken when you end")
-            if "id" in TOOLS[tool].needs and tool != "show" and given.setdefault("id", _OWN) != _OWN:
+            if "id" in TOOLS[tool].needs and tool not in ("show", "wait") and given.setdefault("id", _OWN) != _OWN:
                 raise Misuse("you have one draft, the current directory: leave id out")
             reply = self.answer(tool, given)
             return reply if isinstance(reply, dict) else await reply
@@ -224,20 +224,20 @@ class SessionTools(Desk):
             raise Misuse(f"{_MOST_JOBS} of your commands run already: wait for one of them")
         name = f"k{len(self._jobs) + 1}"
         self._jobs[name] = asyncio.ensure_future(work)
-        return await self._wait({**given, "ticket": name})
+        return await self._wait({**given, "id": name})
 
     async def _wait(self, given: Arguments) -> Reply:
-        name, seconds = given.get("ticket") or given.get("id", ""), given.get("wait", DEFAULT_WAIT_SECONDS)
+        name, seconds = given["id"], given.get("wait", DEFAULT_WAIT_SECONDS)
         if name not in self._jobs:
             return await self._wait_for_verdict(name, seconds)
         done, _ = await asyncio.wait([self._jobs[name]], timeout=seconds)
         if done:
             return self._jobs[name].result()
-        text = f"{name} still running. Call wait with ticket={name} again."
+        text = f"{name} still running. Call wait with id {name}."
         return {"text": text, "ticket": name, "state": "running"}
 
     async def _wait_for_verdict(self, name: str, seconds: float) -> Reply:
-        if not name or name[0] in "kt":
+        if name[:1] in "kt":
             raise Misuse(f"there is no ticket {name[:40]!r}: try and check give one; an id is a node's")
         end = time.monotonic() + seconds
         while not (node := self.node(name)).verdict:
