@@ -111,6 +111,18 @@ def test_a_limit_still_gives_the_edits(code_place):
     assert "still working after 3 s" in summary_of_newest(code_place)
 
 
+def test_a_session_that_reaches_its_limit_without_a_change_is_a_stall_and_not_resumed(code_place):
+    stalls = "timeout_seconds = 2.0\n[proposer.stalls]\nbench_after = 1\n"
+    set_up(code_place, "while :; do echo one more idea; sleep 0.2; done", stalls)
+    done = code_place.loopty("optimize", code=1)
+    assert "command stalled (limit: still working after 2 s (timeout_seconds), and it changed nothing)" in (
+        " ".join(done.stderr.split())
+    )
+    (row,) = code_place.json("status")["agents"]
+    assert (row["stalls"], row["sessions"], row["stall_rate"]) == ({"limit": 1}, 1, 1.0)
+    assert not of_type(code_place, ProposalRefused)
+
+
 def test_an_agent_without_a_command_is_refused_before_a_run_begins(code_place):
     set_up(code_place, "true")
     task = (code_place.top / "loopty.toml").read_text()
@@ -126,7 +138,23 @@ def test_an_agent_without_a_command_is_refused_before_a_run_begins(code_place):
 def test_an_agent_that_cannot_even_start_ends_the_session(code_place):
     set_up(code_place, "exec /nowhere/agent")
     done = code_place.loopty("optimize", code=1)
-    assert "stalled: a model is unavailable" in done.stderr
+    assert "command ended before it asked its model or changed a file, at its first start: exit code 127" in (
+        " ".join((done.stdout + done.stderr).split())
+    )
+    assert "correct its command under [proposer]" in done.stdout + done.stderr
+    assert "model is unavailable" not in done.stdout + done.stderr
+    assert not of_type(code_place, ProposalRefused)
+
+
+def test_an_agent_that_dies_before_its_first_edit_is_started_again(code_place):
+    script = (
+        'if grep -q "been here" "$LOOPTY_PROMPT_FILE"; then echo 9 > src/x.txt; '
+        'else loopty tool note text="been here"; echo broken >&2; exit 3; fi'
+    )
+    set_up(code_place, script)
+    done = code_place.loopty("optimize")
+    assert "command stalled (start: exit code 3: broken); it is started again" in done.stderr
+    assert score_of(code_place, "1.1") == 9
     assert not of_type(code_place, ProposalRefused)
 
 

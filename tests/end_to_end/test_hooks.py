@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -46,6 +47,9 @@ def hook(folder, event: str, text: str, **variables: str) -> dict:
 @pytest.fixture
 def measured(code_place, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    task = (code_place.top / "loopty.toml").read_text()
+    code_place.write("loopty.toml", task.replace("[pools]", '[tune]\nslice = "dev"\n[pools]'))
+    code_place.commit()
     code_place.loopty("run", "1")
     return code_place
 
@@ -162,14 +166,15 @@ class Orchestra(HostSession):
             return replies[0]
 
         self.call(work, agent=agent, text="loopty tool open")
-        return json.loads(replies[0])["id"]
+        return re.findall(r"drafts/(\S+)", replies[0])[0]
 
     def write(self, node: str, number: int, agent: str = "") -> None:
         path = self._place.top / ".loopty/drafts" / node / "src/x.txt"
         self.call(lambda: path.write_text(f"{number}\n") and None, agent=agent, text="echo > x.txt")
 
     def submit(self, node: str) -> dict:
-        done = self._place.loopty("tool", "submit", f"id={node}", "mode=tune", code=None)
+        call = json.dumps({"id": node, "mode": "tune"})
+        done = self._place.loopty("tool", "submit", call, code=None)
         return json.loads(done.stdout)
 
 
@@ -206,7 +211,7 @@ def test_an_edit_of_the_repository_through_a_shell_is_refused_at_submit_until_it
 
 
 def test_a_draft_that_was_opened_where_no_hook_tells_who_calls_may_be_edited_by_anybody(orchestra, measured):
-    reply = json.loads(measured.loopty("tool", "open", "hypothesis=a").stdout)
+    reply = json.loads(measured.loopty("tool", "open", '{"hypothesis": "a"}').stdout)
     told = {"tool_name": "run_shell_command", "tool_input": {"command": "loopty tool open"}}
     assert orchestra.hook("PostToolUse", **told, tool_response=json.dumps(reply)) == {}
     (measured.top / ".loopty/drafts" / reply["id"] / "src/x.txt").write_text("9\n")

@@ -59,7 +59,7 @@ def test_an_experiment_is_made_through_files_alone(box):
     (box.top / ".loopty/drafts/1.1/src/x.txt").write_text("9\n")
     done = tool(box, "submit", '{"id": "1.1"}')
     while "still running" in done.stdout:
-        done = tool(box, "wait", "ticket=1.1")
+        done = tool(box, "wait", "id=1.1")
     assert "@2 kept" in done.stdout, done.stderr
     wrong = tool(box, "open")
     assert wrong.returncode == 1
@@ -96,7 +96,7 @@ def test_hostile_letters_are_answered_or_ignored_and_harm_nobody(box, tmp_path):
 
 
 def test_a_flood_of_letters_is_answered(box):
-    call = json.dumps({"tool": "wait", "arguments": {"ticket": "t1.9"}})
+    call = json.dumps({"tool": "wait", "arguments": {"id": "t1.9"}})
     for number in range(40):
         letter(box, f"n{number}.json").write_text(call)
     assert all("error" in reply(box, f"n{number}.json") for number in range(40))

@@ -44,7 +44,7 @@ class ScriptedAgent:
         end = time.monotonic() + 240
         while reply.get("state") == "running":
             assert time.monotonic() < end
-            reply = self.tool("wait", ticket=reply["ticket"])
+            reply = self.tool("wait", id=reply["ticket"])
         return reply
 
     def experiment(self, hypothesis: str, text: str) -> dict:

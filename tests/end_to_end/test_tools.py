@@ -61,7 +61,7 @@ def finished(place, tool: str, client: str = "one", **arguments):
     end = time.monotonic() + 120
     while reply.get("state") == "running":
         assert time.monotonic() < end
-        reply = call(place, "wait", client, ticket=reply["ticket"])
+        reply = call(place, "wait", client, id=reply["ticket"])
     return reply
 
 
@@ -83,9 +83,8 @@ def test_an_agent_makes_an_experiment_by_tools_alone(tools):
     assert "@2 by one on the number" in call(tools, "context", "two")["text"]
     checked = finished(tools, "check", id=node)
     assert "every gate passes" in checked["text"]
-    tuned = finished(tools, "submit", id=node, mode="tune")
-    assert tuned["metrics"] == {"score": 9}
-    assert tools.history()[node].draft, "a free measurement leaves the draft open"
+    refused = call(tools, "submit", id=node, mode="tune")["error"]
+    assert "no [tune] slice, so nothing is cheaper to measure" in refused
     done = finished(tools, "submit", id=node)
     assert (done["verdict"], done["score"], done["best"]) == ("kept", 9, "1.1")
     assert "Left: 5 attempts" in done["text"]
@@ -95,8 +94,11 @@ def test_an_agent_makes_an_experiment_by_tools_alone(tools):
     assert history["1.1"].verdict is Verdict.KEPT
     assert Claims.of(history.run).by_node == {}
     assert Tickets.of(history.run).open == {}
-    assert call(tools, "wait", ticket="1.1")["verdict"] == "kept"
-    assert call(tools, "wait", "two", ticket=done["ticket"])["verdict"] == "kept"
+    assert call(tools, "wait", id="1.1")["verdict"] == "kept"
+    again = call(tools, "submit", id=node)["text"]
+    assert again.startswith("Nothing was measured, for it is decided: @2 kept")
+    assert "Next: open the next idea on it" in again
+    assert call(tools, "wait", "two", id=done["ticket"])["verdict"] == "kept"
 
 
 def test_a_client_waits_for_an_experiment_by_any_of_its_names(tools):
@@ -107,7 +109,7 @@ def test_a_client_waits_for_an_experiment_by_any_of_its_names(tools):
     assert finished(tools, "wait", id=node)["verdict"] == "kept"
     for name in ("1.1", "@2", "2", "best"):
         assert call(tools, "wait", id=name)["verdict"] == "kept"
-    assert '"verdict": "kept"' in tools.loopty("tool", "wait", "@2").stdout
+    assert tools.loopty("tool", "wait", "@2").stdout.startswith("@2 kept: "), "words in, words out"
 
 
 def test_a_failed_gate_is_shown_in_few_words(tools):
@@ -241,9 +243,24 @@ def test_a_command_that_is_tried_sees_no_byte_code_of_a_hidden_file(tools):
     tools.write("bench.py", bench)
     tools.commit()
     tools.loopty("run", "1")
-    seen = finished(tools, "try", id=opened(tools, 9), command="find . -name '*.py*'")["text"]
+    seen = finished(tools, "try", id=opened(tools, 9), command="find . -name '*.py*'; ls bench.py")["text"]
     assert "bench.py" in seen
     assert "gold" not in seen
+
+
+def test_a_command_that_runs_the_benchmark_counts_and_no_other_has_its_program(tools):
+    tools.write("loopty.toml", TASK.format(attempts=2))
+    tools.commit()
+    node = opened(tools, 9)
+    assert "No such file" in finished(tools, "try", id=node, command="sh b*.sh; cat b??ch.sh")["text"]
+    for left in (1, 0):
+        done = finished(tools, "try", id=node, command="ls; sh ./bench.sh; cat $EVO_RESULT_PATH")
+        assert f"It ran the benchmark, which counts: {left} more such tries" in done["text"]
+        assert '{"score": 9}' in done["text"]
+    refused = call(tools, "try", id=node, command="cd . && sh bench.sh")["error"]
+    assert "all such tries are spent" in refused
+    assert tools.json("status")["counts"][0]["started"] == 0, "no attempt was charged"
+    assert finished(tools, "submit", id=node)["verdict"] == "kept"
 
 
 def test_a_link_in_a_draft_leads_nowhere(tools):
@@ -253,7 +270,7 @@ def test_a_link_in_a_draft_leads_nowhere(tools):
     file.symlink_to("/etc/passwd")
     assert "link" in call(tools, "submit", id=node)["error"]
     (tools.top / ".loopty/drafts" / node / "src/y").symlink_to("/etc")
-    assert "link" in call(tools, "submit", id=node, mode="tune")["error"]
+    assert "link" in call(tools, "check", id=node)["error"]
 
 
 def test_a_directive_reaches_each_client_once(tools):
@@ -261,8 +278,8 @@ def test_a_directive_reaches_each_client_once(tools):
     tools.loopty("direct", "Keep the interface as it is.")
     assert "Keep the interface" in finished(tools, "submit", id=first)["text"]
     assert "Keep the interface" not in finished(tools, "submit", id=second)["text"]
-    assert "Keep the interface" in call(tools, "wait", "two", ticket=first)["text"]
-    assert "Keep the interface" not in call(tools, "wait", "two", ticket=first)["text"]
+    assert "Keep the interface" in call(tools, "wait", "two", id=first)["text"]
+    assert "Keep the interface" not in call(tools, "wait", "two", id=first)["text"]
     assert set(Acknowledgements.of(tools.history().run).seen) == {"one", "two"}
 
 
@@ -298,10 +315,10 @@ WRONG_CALLS = [
     ("submit", {"id": "1." * 5_000}, "characters, more than"),
     ("submit", {"id": "9.9"}, "there is no node 9.9"),
     ("submit", {"id": "1", "mode": "cheat"}, "must be one of attempt, tune"),
-    ("wait", {"ticket": "t1.99"}, "there is no ticket"),
-    ("wait", {"ticket": "t../x"}, "is not a ticket"),
-    ("wait", {"ticket": "t1.1", "wait": 1_000}, "from 0 to 25"),
-    ("wait", {"ticket": "t1.1", "wait": True}, "must be an integer"),
+    ("wait", {"id": "t1.99"}, "there is no ticket"),
+    ("wait", {"id": "t../x"}, "is not a ticket"),
+    ("wait", {"id": "t1.1", "wait": 10_000}, "from 0 to 3600"),
+    ("wait", {"id": "t1.1", "wait": True}, "must be an integer"),
     ("show", {"id": "1", "what": "evaluator"}, "must be one of"),
     ("manage", {"action": "discard", "id": "1"}, "agents may not discard here"),
 ]
@@ -367,7 +384,7 @@ def test_a_person_aborts_a_ticket_and_it_can_be_submitted_again(tools):
     while tools.history()[node].running:
         assert time.monotonic() < end + 60
         time.sleep(0.05)
-    assert "aborted: too slow" in call(tools, "wait", ticket=started["ticket"])["text"]
+    assert "aborted: too slow" in call(tools, "wait", id=started["ticket"])["text"]
     assert tools.history()[node].verdict is None
     again = call(tools, "submit", id=node, wait=0)
     assert again["ticket"] != started["ticket"]
@@ -388,12 +405,14 @@ def test_rights_of_a_task_file_count_only_after_the_users_yes(tools):
 
 
 def test_tunes_have_a_budget_of_their_own_and_are_never_ranked(tools):
-    tools.write("loopty.toml", TASK.format(attempts=6).replace("[pools]", "[pools]\ntunes = 2"))
+    slice = '[tune]\nslice = "dev"\n[pools]\ntunes = 2'
+    tools.write("loopty.toml", TASK.format(attempts=6).replace("[pools]", slice))
     tools.commit()
     node = opened(tools, 9)
     for number in (9, 50):
         Path(tools.top, ".loopty/drafts", node, "src/x.txt").write_text(f"{number}\n")
         assert finished(tools, "submit", id=node, mode="tune")["metrics"] == {"score": number}
+        assert tools.history()[node].draft, "such a measurement leaves the draft open"
     assert "all 2 tune trials are spent" in call(tools, "submit", id=node, mode="tune")["error"]
     assert "6 attempts, 0 tunes" in call(tools, "context")["text"]
     status = tools.json("status")

@@ -87,6 +87,13 @@ async def test_a_gate_calls_an_isolated_candidate(bench: Any) -> None:
     assert outcome.reason.endswith("program.py:double returns 0 instead of 14 for (7,)")
 
 
+async def test_a_gate_in_the_candidates_sandbox_has_its_own_time_and_not_the_benchmarks(bench: Any) -> None:
+    bench.gates = (Gate("slow", "python3 -m loopty_sdk.candidate --seconds 9 -- sleep 1.3"),)
+    bench.seconds = 1.0
+    outcome = await bench.shell(SCORES)
+    assert outcome.is_finished, outcome.reason
+
+
 async def test_gates_alone_return_each_result_and_a_metric_gate_needs_metrics(shared: Any) -> None:
     shared.gates = (
         Gate("good", "true"),

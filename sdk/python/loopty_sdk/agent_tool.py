@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 130.0
 _PAUSE_SECONDS = 0.02
 _MISUSE = 2
 

@@ -201,6 +201,7 @@ def init_verb(
     from loopty.features.setup.repository_facts import repository_facts
     from loopty.features.setup.task_draft import GateDraft, parse_parameter, require_matches
     from loopty.features.setup.task_proposal import (
+        isolated_gate,
         propose_task,
         propose_tasks,
         tasks_to_try,
@@ -265,6 +266,8 @@ def init_verb(
     if not gates and draft.gates and questions.is_open:
         answer = questions.ask("Command that candidates must pass (- for none)", draft.gates[0].command)
         gates = (replace(draft.gates[0], command=answer),) if answer.strip() not in ("", "-") else ()
+    if draft.isolated:
+        gates = tuple(isolated_gate(one, facts) for one in gates)
     better = direction or (questions.direction(draft.direction) if no_check else draft.direction)
     draft = replace(
         without_evaluators(draft, facts) if is_write_given else draft,

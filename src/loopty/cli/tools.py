@@ -81,9 +81,9 @@ def reply_to(folder: Path, call: bytes) -> bytes:
 def tool_verb(name: str | None, words: tuple[str, ...], mailbox: bool) -> None:
     """Call a tool of agents from a shell; without a name, list the tools.
 
-    Prints its reply as JSON. `loopty tool NAME --help` lists the arguments: KEY=VALUE, one JSON object, or `-` for
-    one from standard input; a word alone is the id. Your client's name is $LOOPTY_CLIENT. Exits with 1 where the
-    reply is an error.
+    `loopty tool NAME --help` lists the arguments: KEY=VALUE, and a word alone is the id; the reply is text. One
+    JSON object, or `-` for one from standard input, is answered as JSON. Your client's name is $LOOPTY_CLIENT.
+    Exits with 1 where the reply is an error.
     """
     if mailbox:
         _serve_mailbox()
@@ -98,8 +98,12 @@ def tool_verb(name: str | None, words: tuple[str, ...], mailbox: bool) -> None:
         click.echo(tool_help(name))
         return
     reply = reply_to(Path.cwd(), call_of_words(name, list(words), os.environ.get("LOOPTY_CLIENT", "")))
-    sys.stdout.buffer.write(reply + b"\n")
-    sys.exit(1 if "error" in json.loads(reply) else 0)
+    read = json.loads(reply)
+    if words and (words[0] == "-" or words[0].lstrip().startswith("{")):
+        sys.stdout.buffer.write(reply + b"\n")
+    else:
+        click.echo(read.get("error") or read.get("text", ""))
+    sys.exit(1 if "error" in read else 0)
 
 
 def _serve_mailbox() -> None:

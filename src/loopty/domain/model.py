@@ -306,6 +306,15 @@ class VerifierSpec(Table):
     )
 
 
+class AgentOutage(Outage):
+    """A coding agent cannot be started."""
+
+    @property
+    def message(self) -> str:
+        """Write one sentence for the user who waits."""
+        return str(self)
+
+
 class WorkerOutage(Outage):
     """No worker is left to run trials."""
 

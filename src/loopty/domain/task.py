@@ -44,8 +44,8 @@ class Pools(Table):
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
     control: int = option("Trials of the random control.", 0, minimum=0)
     tunes: int | None = option(
-        "Measurements without a verdict: in agents' mode `tune`, and of proposals tuned under `[tune]`. "
-        "Default: no limit.",
+        "Measurements without a verdict: in agents' mode `tune`, of proposals tuned under `[tune]`, and by `try` "
+        "of a command that runs the benchmark. Default: no limit, but as many such commands as attempts.",
         None,
         minimum=0,
     )

@@ -94,7 +94,7 @@ class BenchmarkRunner:
         Raises SandboxError when the sandbox failed and TamperingFound when the benchmark was changed.
         """
         top = self._paths.benchmark if self._benchmark.isolated else self._paths.tree
-        async with self._candidate_access(trial, stage) as access:
+        async with self._candidate_access(trial, stage, command.seconds) as access:
             mounts = (*self._mounts, *command.mounts, *access.mounts)
             scratch = tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch)
             logs = command.stdout.folder.path_for_programs(may_be_missing=True)
@@ -174,8 +174,13 @@ class BenchmarkRunner:
         }[stop]
 
     @contextlib.asynccontextmanager
-    async def _candidate_access(self, trial: Trial, stage: Stage) -> AsyncIterator[_CandidateAccess]:
-        """Open the access of a command to the candidate, when they run in separate sandboxes."""
+    async def _candidate_access(
+        self, trial: Trial, stage: Stage, seconds: float
+    ) -> AsyncIterator[_CandidateAccess]:
+        """Open the access of a command to the candidate, when they run in separate sandboxes.
+
+        `seconds` is the limit of the command: a gate may take longer than the benchmark.
+        """
         if not self._benchmark.isolated:
             yield _CandidateAccess({}, (), CandidateConduct())
             return
@@ -184,7 +189,7 @@ class BenchmarkRunner:
         # The SDK is not on the candidate's path: it is not part of the candidate, and is started by its own path.
         env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
         env |= contract.candidate_environment(trial, self._paths)
-        seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
+        network = self._benchmark.network
         paths = self._paths
         server = f"{paths.sdk}/serve.py"
         links = paths.links_to(paths.tree)

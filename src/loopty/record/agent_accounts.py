@@ -13,7 +13,8 @@ from loopty.record.run_record import RunPart
 from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 
 _RECENT = 6
-_OUTAGE = "outage"
+_NO_FAULT = ("outage", "start")
+"""Stalls that say nothing about the configuration: an outage, and a start that failed, which is tried again."""
 
 
 class Configuration(Record):
@@ -170,8 +171,8 @@ def _end_session(account: AgentAccount, event: AgentPartEnded) -> AgentAccount:
 
 
 def _lost_in_row(account: AgentAccount, event: AgentPartEnded) -> int:
-    """Count the sessions lost in a row; an outage says nothing about the configuration."""
-    if event.stall == _OUTAGE:
+    """Count the sessions lost in a row."""
+    if event.stall in _NO_FAULT:
         return account.lost_in_row
     return account.lost_in_row + 1 if event.stall else 0
 

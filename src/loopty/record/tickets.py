@@ -55,6 +55,8 @@ class TicketOpened(Event):
     """The shell line to try; of a gate, its name and command as JSON."""
     params: Mapping[str, Value] | None = None
     """The values to measure a draft with; None: the node's own."""
+    is_charged: bool = False
+    """Whether the pool of tunes pays: a command that was tried runs the benchmark."""
 
 
 class TicketEnded(Event):
@@ -76,6 +78,7 @@ class OpenTicket(Record):
     since: float
     command: str = ""
     params: Mapping[str, Value] | None = None
+    is_charged: bool = False
 
 
 class Tickets(RunPart):
@@ -108,9 +111,10 @@ def _open(state: FoldState, event: TicketOpened, at: float) -> None:
         since=at,
         command=event.command,
         params=event.params,
+        is_charged=event.is_charged or event.mode is TicketMode.TUNE,
     )
     still_open = {**Tickets.of(run).open, str(event.number): ticket}
-    run = _charge(run, 1) if event.mode is TicketMode.TUNE else run
+    run = _charge(run, 1) if ticket.is_charged else run
     state.put_run(run.with_part(Tickets(still_open, event.number)))
 
 
@@ -118,7 +122,7 @@ def _end_ticket(state: FoldState, event: TicketEnded, _at: float) -> None:
     run = state.runs[event.run]
     tickets = Tickets.of(run)
     ended = tickets.open.get(str(event.number))
-    if ended and ended.mode is TicketMode.TUNE and event.fault:
+    if ended and ended.is_charged and event.fault:
         run = _charge(run, -1)  # nothing was measured
     still_open = {number: ticket for number, ticket in tickets.open.items() if number != str(event.number)}
     state.put_run(run.with_part(replace(tickets, open=still_open)))

@@ -194,9 +194,12 @@ class CampaignContext(Record):
         """Return the function that runs the gates of a trial alone."""
         return self._setup(unsafe).run_gates()
 
-    def run_in_tree(self, unsafe: bool) -> RunInTree:
-        """Return the function that runs any command on the files of a trial's node."""
-        return self._setup(unsafe).run_in_tree()
+    def run_in_tree(self, unsafe: bool, with_programs: bool = True) -> RunInTree:
+        """Return the function that runs any command on the files of a trial's node.
+
+        `with_programs`: with the files by which the benchmark runs.
+        """
+        return self._setup(unsafe).run_in_tree(with_programs)
 
     def hold_place(self, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
         """Hold a slot and the resources of a trial, for what runs beside trials; yields why it cannot, if so."""

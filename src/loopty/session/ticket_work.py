@@ -52,7 +52,7 @@ class TicketWork:
         trial, began = check_trial(self._context, node), time.monotonic()
         if ticket.mode is TicketMode.TUNE:
             return self._tune(ticket, trial)
-        result = TicketResult(ticket.node, ticket.mode)
+        result = TicketResult(ticket.node, ticket.mode, ticket.command)
         if ticket.mode is TicketMode.CHECK:
             gates = self._gates(trial)
             if gates is None:
@@ -142,7 +142,8 @@ class TicketWork:
         return None if results is None or any(result.stopped for result in results) else results
 
     def _command(self, run: int, number: int, ticket: OpenTicket, trial: Trial) -> TreeCommandEnd | None:
-        run_in_tree, log = self._context.run_in_tree(unsafe=False), self._files.log(run, number)
+        run_in_tree = self._context.run_in_tree(unsafe=False, with_programs=ticket.is_charged)
+        log = self._files.log(run, number)
         log.write(b"")
         room, is_stopped = LOG_BYTES, False
 

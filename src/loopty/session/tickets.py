@@ -19,7 +19,9 @@ from loopty.kit.safe_folder import SafeFile
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.sessions import pools_in_force
 from loopty.record.tickets import TicketEnded, TicketMode, TicketOpened, Tickets, ticket_name
+from loopty.record.trials import TrialCounts
 from loopty.session import hand_decisions
 from loopty.session.combination import context_of_run
 from loopty.session.context import CampaignContext
@@ -36,6 +38,8 @@ class TicketResult(Record):
 
     node: NodeId
     mode: TicketMode
+    command: str = ""
+    """The shell line that was tried."""
     fault: str = ""
     """Why the work could not be done; empty where it was."""
     problem: str = ""
@@ -111,8 +115,10 @@ def open_ticket(
         require_same_criteria(context, node)
         if known := attempt_of(context.history, node):
             return known
+    if mode is TicketMode.TUNE:
+        require_slice(context)
     subject = _subject(context, node, mode, values or {})
-    files = subject.files
+    files, is_charged = subject.files, mode is TicketMode.TRY and runs_benchmark(context, node, command)
 
     def decide(history: History) -> Iterator[Event]:
         tickets = Tickets.of(history.runs[run])
@@ -123,6 +129,8 @@ def open_ticket(
             yield from hand_decisions.seal_node(history, node.id, files, subject.params, BY_AGENT)
         elif mode is TicketMode.TUNE:
             require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
+        elif is_charged:
+            require_measurement(context, history, run)
         _refuse_flood(tickets, client)
         yield TicketOpened(
             run=run,
@@ -134,6 +142,7 @@ def open_ticket(
             tree=files.tree,
             command=command,
             params=subject.params,
+            is_charged=is_charged,
         )
 
     recorded = [item.event for item in context.recorder.record(decide)]
@@ -194,6 +203,33 @@ def _require_budget(context: CampaignContext, history: History, node: Node) -> N
     )
     if node.trials == 0:
         require_limit(trial_refusal(run, context.task.pools, Pool.ATTEMPT, waiting))
+
+
+def require_slice(context: CampaignContext) -> None:
+    """Refuse to measure what a trial measures, without a verdict. Raises Misuse."""
+    if not context.task.tune:
+        raise Misuse("the task has no [tune] slice, so nothing is cheaper to measure: try a command, or submit")
+
+
+def runs_benchmark(context: CampaignContext, node: Node, command: str) -> bool:
+    """Say whether a command measures the node: then it counts, and sees the benchmark's own files."""
+    return context.files.benchmark.is_run_by(command, node.commit)
+
+
+def measurements_left(context: CampaignContext, history: History, run: int) -> int:
+    """Count the commands with the benchmark that clients may still try: `tunes`, or as many as attempts."""
+    pools = pools_in_force(history.runs[run], context.task.pools)
+    most = pools.attempts if pools.tunes is None else pools.tunes
+    return max(most - TrialCounts.of(history.runs[run], Pool.TUNE).started, 0)
+
+
+def require_measurement(context: CampaignContext, history: History, run: int) -> None:
+    """Raise Misuse where no more commands may run the benchmark."""
+    if not measurements_left(context, history, run):
+        raise Misuse(
+            "this runs the benchmark, and all such tries are spent (`tunes` under [budget] in loopty.toml; by "
+            "default as many as attempts): try it on inputs of your own, or submit"
+        )
 
 
 def require_limit(reason: str | None) -> None:

@@ -94,10 +94,15 @@ class TrialSetup(Record, dict=True):
         sandbox, trial_owner = self._sandbox()
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_gates
 
-    def run_in_tree(self) -> RunInTree:
-        """Return the function that runs any command on the files of a trial's node, without the hidden ones."""
+    def run_in_tree(self, with_programs: bool) -> RunInTree:
+        """Return the function that runs any command on the files of a trial's node, without the hidden ones.
+
+        `with_programs`: with the files by which the benchmark runs.
+        """
         sandbox, trial_owner = self._sandbox()
-        return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None, hides_all=True).run_in_tree
+        tools = self._tools(sandbox)
+        evaluator = self._evaluator(tools, sandbox, trial_owner, None, hides_all=True, with_programs=with_programs)
+        return evaluator.run_in_tree
 
     def _evaluator(
         self,
@@ -107,6 +112,7 @@ class TrialSetup(Record, dict=True):
         serve_model: ServeTrial | None,
         say: Callable[[str], None] | None = None,
         hides_all: bool = False,
+        with_programs: bool = True,
     ) -> CommandEvaluator:
         from loopty.evaluators.command import CommandEvaluator
         from loopty.evaluators.contract import SandboxPaths
@@ -127,6 +133,7 @@ class TrialSetup(Record, dict=True):
             bytecode=self._bytecode(sandbox, tools, sdk, python) if python else None,
             folds=self.folds,
             hides_all=hides_all,
+            with_programs=with_programs,
         )
         stages.sweep(self.refresh)
         paths = SandboxPaths(

@@ -94,6 +94,8 @@ def agents_lines(rows: Sequence[AgentRow]) -> Iterator[tuple[str, str]]:
 def agent_stall_text(event: AgentPartEnded) -> str:
     """`codex stalled (silent: nothing printed for 45 s); it goes on once, with a hint`."""
     then = "it goes on once, with a hint" if event.is_resumed else "the session is given up"
+    if event.stall == "start":
+        then = "it is started again, after a longer pause each time"
     reason = one_line(event.reason, _LONGEST_REASON)
     return f"{event.configuration.name} stalled ({reason}); {then}; no attempt is charged"
 

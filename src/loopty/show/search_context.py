@@ -333,7 +333,11 @@ def _writable(access: Access) -> str:
 
 def _cost_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
     cost, status = context.cost, context.status
-    parts = ["mode attempt: judged and charged; mode tune: one measurement of a draft, no verdict, its own budget"]
+    parts = ["submit is judged and charged; try and check are free"]
+    if context.task and context.task.tune:
+        parts.append("mode tune: one measurement of the slice, no verdict, its own budget")
+    elif context.task and not context.task.benchmark.isolated:
+        parts.append("a try that runs the benchmark counts, up to as many as attempts")
     if cost.seconds is not None:
         pairs = f", {cost.pairs:.1f} pairs" if cost.pairs else ""
         parts.append(f"an attempt takes {cost.seconds:.3g} s per measurement{pairs}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopty.domain.trial import Effect
+from loopty.domain.trial import Effect, Verdict
 from loopty.kit.foreign_text import one_line
 from loopty.show.figures import figure, node_name, plural, sign
 from loopty.show.node import NodeDetail
@@ -14,6 +14,14 @@ from loopty.show.search_context import remaining_text
 MOST_WORDS = 80
 _REASON_WORDS, _DIRECTIVE_WORDS, _LINE_WORDS, _MOST_LINES = 20, 16, 8, 10
 _LONGEST_LINE = 120
+_NEXT = {
+    Verdict.KEPT: "open the next idea on it",
+    Verdict.DISCARDED: "another idea; the same is not measured again",
+    Verdict.INCONCLUSIVE: "another idea; the same is not measured again",
+    Verdict.REJECTED: "correct it once in a new draft, or leave it",
+    Verdict.QUARANTINED: "another idea",
+    Verdict.HELD: "a person looks at it; go on with another idea",
+}
 
 
 def attempt_text(
@@ -29,6 +37,8 @@ def attempt_text(
         parts.append(f"Integrity {node.outcome.integrity}.")
     if left:
         parts.append(f"Left: {remaining_text(left)}.")
+    if node.verdict in _NEXT:
+        parts.append(f"Next: {_NEXT[node.verdict]}.")
     text = " ".join(parts)
     order = f"\nDirective: {first_words(' '.join(directive.split()), _DIRECTIVE_WORDS)}" if directive else ""
     return text + error_excerpt(error_lines, MOST_WORDS - len((text + order).split())) + order

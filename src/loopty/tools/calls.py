@@ -25,7 +25,14 @@ from loopty.session.context import CampaignContext
 from loopty.session.drafts import sealable_files
 from loopty.session.runs import enter_run
 from loopty.session.ticket_work import TicketWorker, abort_node, abort_ticket
-from loopty.session.tickets import TicketFiles, TicketResult, attempt_of, open_ticket
+from loopty.session.tickets import (
+    TicketFiles,
+    TicketResult,
+    attempt_of,
+    measurements_left,
+    open_ticket,
+    runs_benchmark,
+)
 from loopty.session.verdicts import discard, invalidate
 from loopty.show.figures import figure
 from loopty.show.ticket_text import error_excerpt
@@ -135,13 +142,12 @@ class ClientDesk(Desk):
                 raise Misuse(f"{node.name} is no draft any more: a patch changes drafts alone")
             apply_patch(self.context, node, given["patch"])
         if node.verdict:
-            return self._decided(node)
+            reply = self._decided(node)
+            return reply | {"text": f"Nothing was measured, for it is decided: {reply['text']}"}
         return self._hand_over(node, mode, given)
 
     def _wait(self, given: Arguments) -> Reply:
-        name = given.get("ticket") or given.get("id")
-        if not name:
-            raise Misuse("wait needs id, or ticket")
+        name = given["id"]
         if name.startswith("t"):
             return self._await(name, given)
         end, recorder = time.monotonic() + _seconds(given), self.context.recorder
@@ -217,7 +223,7 @@ class ClientDesk(Desk):
 
     def _answer_after(self, seconds: float, name: str) -> None:
         """Answer the client when the time is up, in the middle of the work; so this looks at nothing."""
-        text = f"{name} still running after {seconds:.0f} s. Call wait again."
+        text = f"{name} still running after {seconds:.0f} s. Call wait with id {name}."
 
         def answer(_number: int, _frame: object) -> None:
             self._reply({"text": text, "ticket": name, "state": "running"})
@@ -239,7 +245,8 @@ class ClientDesk(Desk):
         how_far = self.measured(node) or waits
         age = max(time.time() - ticket.since, 0.0)
         name = ticket_name(run, number)
-        text = f"{name} still running: {ticket.mode} of {node.name}, {age:.0f} s, {how_far}. Call wait again."
+        text = f"{name} still running: {ticket.mode} of {node.name}, {age:.0f} s, {how_far}. "
+        text += f"Call wait with id {name}."
         if ticket.mode is TicketMode.TRY:
             text += f"\n{self._log(run, number)}"
         return {"text": text, "ticket": name, "state": "running", "id": node.id, "seconds": round(age, 1)}
@@ -258,7 +265,11 @@ class ClientDesk(Desk):
             return f"{subject}: not done: {result.fault}"
         if result.mode is TicketMode.TRY:
             end = result.problem or f"exit code {result.code}"
-            return f"{subject}: {end}, {result.seconds:.1f} s.\n{self._log(run, number)}"
+            counts = ""
+            if runs_benchmark(self.context, node, result.command):
+                left = measurements_left(self.context, self.context.recorder.refresh(), run)
+                counts = f" It ran the benchmark, which counts: {left} more such tries."
+            return f"{subject}: {end}, {result.seconds:.1f} s.{counts}\n{self._log(run, number)}"
         if result.problem:
             return f"{subject}: {result.problem}.{error_excerpt(result.lines, _LINE_WORDS)}"
         if result.mode is TicketMode.CHECK:

@@ -164,7 +164,7 @@ class Desk(ABC):
         if node.draft or not (node.running or is_driven):
             raise Misuse(f"{node.name} has no open ticket: submit it")
         how_far = self.measured(node) or "next in line, or waiting for a slot"
-        text = f"{node.name} is not decided yet: {how_far}. Call wait again."
+        text = f"{node.name} still running: {how_far}. Call wait with id {node.name}."
         return {"text": text, "id": node.id, "state": "running"}
 
     def measured(self, node: Node) -> str:

@@ -126,6 +126,11 @@ _INSTRUCTIONS = (
     "or discards it. Call context first, open a draft for one hypothesis, edit the files in its folder, submit "
     "it, and wait for the verdict. Leave a note about what you learned."
 )
+_PATIENCE = {"claude": 300, "gemini": 300, "qwen": 300, "codex": 25}
+"""For how many seconds a call may wait, by the beginning of the host's name; some hosts measure 320 s and more."""
+_LEAST_PATIENCE = 50
+"""Of other hosts: many end a call after 60 s."""
+_PROGRESS_SECONDS = 15.0
 _CHUNK = 1 << 16
 _LONGEST_LINE = LARGEST_CALL + (1 << 16)
 _PARSE, _INVALID, _NO_METHOD, _PARAMS = -32700, -32600, -32601, -32602
@@ -139,6 +144,9 @@ class McpServer:
         self._client, self._chosen, self._start_call = "agent", client, start_call
         self._calls: dict[Call, object] = {}
         """The calls that are not answered yet, with the ids of their requests."""
+        self._tokens: dict[Call, object] = {}
+        """The tokens by which the host wants to hear that a call goes on: then it waits longer."""
+        self._patience = _LEAST_PATIENCE
 
     def serve(self) -> None:
         """Answer until the host closes standard input."""
@@ -151,7 +159,9 @@ class McpServer:
         rest = b""
         while True:
             waiting: list[int | Call] = [0, *self._calls]
-            ready, _, _ = select.select(waiting, [], [])
+            ready, _, _ = select.select(waiting, [], [], _PROGRESS_SECONDS if self._tokens else None)
+            if not ready:
+                self._report_progress()
             for call in ready:
                 if not isinstance(call, int):
                     self._finish(call)
@@ -211,6 +221,10 @@ class McpServer:
         wanted, host = params.get("protocolVersion"), params.get("clientInfo")
         name = host.get("name") if isinstance(host, dict) else ""
         self._client = self._chosen or _client_name(name)
+        host_name = str(name).lower()
+        self._patience = next(
+            (most for begin, most in _PATIENCE.items() if host_name.startswith(begin)), _LEAST_PATIENCE
+        )
         return {
             "protocolVersion": wanted if wanted in _REVISIONS else _REVISIONS[0],
             "capabilities": {"tools": {}},
@@ -226,12 +240,26 @@ class McpServer:
         if len(self._calls) >= MOST_CALLS:
             self._answer(number, {"error": f"{MOST_CALLS} calls are open: wait for one of them"})
             return
+        if "wait" in TOOLS[name].arguments and (arguments is None or isinstance(arguments, dict)):
+            arguments = {"wait": self._patience, **(arguments or {})}
         call = {"tool": name, "arguments": arguments or {}, "client": self._client_of(params)}
         raw = json.dumps(call).encode()
         if len(raw) > LARGEST_CALL:
             self._answer(number, {"error": f"the call has {len(raw):,} bytes, more than {LARGEST_CALL:,}"})
             return
-        self._calls[self._start_call(raw)] = number
+        started = self._start_call(raw)
+        self._calls[started] = number
+        meta = params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        if type(token) in (int, str):
+            self._tokens[started] = token
+
+    def _report_progress(self) -> None:
+        """Tell the host that its calls go on."""
+        seconds = int(time.monotonic())
+        for token in self._tokens.values():
+            params = {"progressToken": token, "progress": seconds, "message": "still running"}
+            _write({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def _client_of(self, params: dict[str, object]) -> str:
         """Name the client: a host may serve several of its threads by one of these processes."""
@@ -245,6 +273,7 @@ class McpServer:
     def _finish(self, call: Call) -> None:
         reply = call.read()
         if reply is not None:
+            self._tokens.pop(call, None)
             self._answer(self._calls.pop(call), json.loads(reply))
 
     def _answer(self, number: object, reply: dict[str, object]) -> None:

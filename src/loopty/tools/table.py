@@ -14,9 +14,9 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.kit.records import Record
 
-LONGEST_CALL_SECONDS = 25
-"""Hosts end calls after 30 to 300 s. What takes longer is a ticket, and `wait` asks again."""
-DEFAULT_WAIT_SECONDS = 20
+LONGEST_WAIT_SECONDS = 3_600
+DEFAULT_WAIT_SECONDS = 100
+"""Shells of agents end a command after 120 s. What takes longer is a ticket, and `wait` asks again."""
 LARGEST_CALL = 1 << 20
 """Bytes of a call."""
 LARGEST_PATCH = 256 << 10
@@ -57,7 +57,7 @@ def _number(least: int, most: int, words: str) -> _Schema:
 
 _ID = _text(2_000, "A node: @4, its path as in 1.3, best or baseline.")
 _WAIT = _number(
-    0, LONGEST_CALL_SECONDS, f"Wait for the result for up to this many seconds. Default: {DEFAULT_WAIT_SECONDS}."
+    0, LONGEST_WAIT_SECONDS, "Wait for the result for up to so many seconds. Default: as long as your host allows."
 )
 
 TOOLS = {
@@ -91,7 +91,7 @@ TOOLS = {
     ),
     "try": Tool(
         words="Run a shell line on a draft's files in the sandbox of the trials (tests, a profiler). Nothing is "
-        "recorded about the node, and no attempt is charged.",
+        "recorded about the node, and no attempt is charged. A line that runs the benchmark counts as a tune.",
         arguments={"id": _ID, "command": _text(4_000), "wait": _WAIT},
         needs=("id", "command"),
         prompt='`loopty tool try command="…"` runs a line on your files as the trials do.',
@@ -103,8 +103,8 @@ TOOLS = {
         prompt="`loopty tool check` runs the gates on them.",
     ),
     "submit": Tool(
-        words="Hand a draft over. Mode attempt freezes its files, measures it and gives the verdict; mode tune "
-        "runs the benchmark once on it as it is now, without a verdict. Answers with the result or a ticket.",
+        words="Hand a draft over, and wait. Mode attempt freezes its files, measures it and gives the verdict; "
+        "mode tune measures the task's slice once on it as it is now, without a verdict.",
         arguments={
             "id": _ID,
             "mode": {"type": "string", "enum": ["attempt", "tune"], "description": "Default: attempt."},
@@ -121,13 +121,13 @@ TOOLS = {
         "no attempt.",
     ),
     "wait": Tool(
-        words="The result of a ticket, or how far it is; of a node, once it is decided. Work goes on whether "
-        "anybody waits or not.",
+        words="Wait for the result of a node or a ticket to its end, as long as your host allows. Work goes on "
+        "whether anybody waits or not.",
         arguments={
-            "ticket": _text(2_000, "A ticket such as t1.17, or the id of its node."),
-            "id": {**_ID, "description": "In place of ticket: a node, @4 or 1.3."},
+            "id": _text(2_000, "A node, @4, 4 or 1.3; or a ticket such as t1.17."),
             "wait": _WAIT,
         },
+        needs=("id",),
         reads=True,
     ),
     "show": Tool(

@@ -28,6 +28,12 @@ class BenchmarkFiles:
             name for command in task.benchmark.commands for name in _paths_in_command(command)
         )
         self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
+        self._modules = frozenset(
+            f"{name.replace('.', '/')}{end}"
+            for command in task.benchmark.commands
+            for name in _modules_in_command(command)
+            for end in (".py", "/__main__.py")
+        )
 
     def includes(self, path: str) -> bool:
         """Say whether the path is part of the benchmark: by the task, or else because its command names it.
@@ -46,6 +52,28 @@ class BenchmarkFiles:
         return bool(names) and not any(
             matches(path, [pattern]) and len(anchor(pattern)) >= len(names[0])
             for pattern in self._task.access.write
+        )
+
+    def is_program(self, path: str) -> bool:
+        """Say whether the benchmark's command, but no gate, names this file: nothing is measured without it."""
+        if path in self._named_in_gates or path not in self._named_in_command | self._modules:
+            return False
+        return self.includes(path) or not matches(path, self._task.access.write)
+
+    def is_run_by(self, line: str, commit: str) -> bool:
+        """Say whether a shell line measures: it has the benchmark's command, or names a program of it."""
+        if self._task.benchmark.isolated:
+            return False
+        words = " ".join(line.split())
+        commands = (one if isinstance(one, str) else shlex.join(one) for one in self._task.benchmark.commands)
+        if any(" ".join(command.split()) in words for command in commands):
+            return True
+        names = sorted(self._named_in_command | self._modules)
+        found = self._repository.entries(commit, names) if names else {}
+        return any(
+            self.is_program(path) and _mentions(line, path)
+            for path, entry in found.items()
+            if entry.mode in REGULAR_FILES
         )
 
     def includes_or_loads(self, path: str, commit: str) -> bool:
@@ -110,6 +138,14 @@ def _paths_in_command(command: str | tuple[str, ...]) -> frozenset[str]:
     """Find the words of the command that may be files of the repository."""
     words = _shell_words(command) if isinstance(command, str) else command
     return frozenset(path for word in words if is_clean_path(path := word.removeprefix("./")))
+
+
+def _mentions(line: str, path: str) -> bool:
+    """Say whether a shell line names a file, by its path or as a module."""
+    name = PurePosixPath(path)
+    module = name.parent.name if name.name == "__main__.py" else name.stem
+    loads = rf"|(?:-m|import|from)\s+[\w.]*\b{re.escape(module)}\b" if name.suffix == ".py" else ""
+    return bool(re.search(rf"(?<![\w.-]){re.escape(name.name)}(?![\w-]){loads}", line))
 
 
 def _modules_in_command(command: str | tuple[str, ...]) -> list[str]:

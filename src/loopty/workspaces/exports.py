@@ -123,12 +123,19 @@ class SealedExports:
             return False
         return is_own or self._rig.access.is_visible(path)
 
-    def without_hidden(self, commit: str) -> list[PathChange]:
-        """List the changes that take hidden files, the benchmark's too, and keys out of the tree of a commit."""
+    def without_hidden(self, commit: str, with_programs: bool) -> list[PathChange]:
+        """List the changes that take hidden files, the benchmark's too, and keys out of the tree of a commit.
+
+        Without programs, the tree has nothing by which the benchmark could run either.
+        """
         return [
             PathChange(path, entry, None)
             for path, entry in self._repository.files(commit).items()
-            if self._rig.access.is_hidden_from_tries(path) and self.is_shown(path, commit)
+            if (
+                self._rig.access.is_hidden_from_tries(path)
+                or (not with_programs and self._benchmark.is_program(path))
+            )
+            and self.is_shown(path, commit)
         ]
 
     def hides_in(self, place: str, top: str) -> bool:

@@ -90,13 +90,15 @@ class NodeFiles:
         """Say whether a coding agent sees this file, which it may not change.
 
         An agent has a shell, so it sees less than a trial: no hidden file, no file that usually holds a key, not
-        the task file, and not the evaluator where that runs apart from the candidate.
+        the task file, not the evaluator where that runs apart from the candidate, and nothing by which it could
+        measure without being counted.
         """
         return (
             path != TASK_FILE
             and self._task.access.is_visible(path)
             and not is_named_like_a_key(path)
             and not (self._task.benchmark.isolated and self.benchmark.includes(path))
+            and not self.benchmark.is_program(path)
         )
 
     def may_change(self, path: str) -> bool:

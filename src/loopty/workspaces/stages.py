@@ -17,7 +17,7 @@ from loopty.domain.launch import Mount, SandboxError
 from loopty.domain.task import Rig
 from loopty.domain.trial import Pool
 from loopty.engine.protocols import Stage, Trial
-from loopty.git.objects import TreeEntry
+from loopty.git.objects import PathChange, TreeEntry
 from loopty.git.repository import Repository
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder, UnsafePath, keep_open
@@ -73,12 +73,14 @@ class Stages:
         bytecode: Bytecode | None = None,
         folds: bool = True,
         hides_all: bool = False,
+        with_programs: bool = True,
     ) -> None:
         """`environments` are folders of the repository that git ignores and every trial sees, read-only.
 
         `machine` is its fingerprint, `sdk` shows the SDK to trials; `bytecode` is None where no interpreter is
         known that could compile. Without `folds`, all that a trial leaves is in its folder. `hides_all`: the tree
-        has no hidden file, not even the benchmark's, because it runs what a proposer asks for.
+        has no hidden file, not even the benchmark's, because it runs what a proposer asks for; without
+        `with_programs` it has no program of the benchmark either.
         """
         self._repository = repository
         self._state = state
@@ -94,6 +96,7 @@ class Stages:
         self._bytecode = bytecode
         self._folds = folds
         self._hides_all = hides_all
+        self._with_programs = with_programs
         self._exports = SealedExports(repository, state, rig, files.benchmark, self._mounts, self._data)
         self._compiled: dict[str, SafeFolder] = {}
         """The byte code of the SDK and of frozen files, by commit."""
@@ -329,7 +332,7 @@ class Stages:
         root, node = trial.root, trial.node
         compiled = None if self._hides_all else self._compiled.get(root.commit)  # of hidden files, too
         export = self._exports.tree(root.commit, compiled)
-        hidden = self._exports.without_hidden(root.commit) if self._hides_all else []
+        hidden = self._hidden_changes(root.commit)
         if node.tree == root.tree and not hidden:
             return [Mount(export.path_for_programs(), TREE)]
         changes = hidden + [
@@ -339,6 +342,9 @@ class Stages:
         ]
         # Read-only, like the export itself: nothing changes a node's source after its commit.
         return overlay_mounts(export, changes, self._content, area, TREE)
+
+    def _hidden_changes(self, commit: str) -> list[PathChange]:
+        return self._exports.without_hidden(commit, self._with_programs) if self._hides_all else []
 
     def _sdk_mounts(self, commit: str) -> list[Mount]:
         """Mount the SDK, with its byte code if it is compiled."""

@@ -27,14 +27,15 @@ class Session:
         self.say(AgentEvent(tool=name, tool_input=text, tool_call="c"))
         self.say(AgentEvent(tool_call="c", has_tool_ended=True, has_tool_failed=has_failed, tool_output=output))
 
-    def wait(self, seconds, cpu_share=0.0, knows_cpu=True, is_asking=False, talks=False):
+    def wait(self, seconds, cpu_share=0.0, knows_cpu=True, is_asking=False, talks=False, **vitals):
         """The first stall in these seconds, looked for once a second."""
         for _ in range(int(seconds)):
             self.now += 1
             self.cpu += cpu_share
             if talks:
                 self.say(AgentEvent(session="s"))
-            if stall := self.watch.stall(Vitals(self.now, self.cpu if knows_cpu else None, is_asking)):
+            known = Vitals(self.now, self.cpu if knows_cpu else None, is_asking, **vitals)
+            if stall := self.watch.stall(known):
                 return stall
         return None
 
@@ -79,6 +80,46 @@ def test_an_agent_that_prints_but_says_nothing_is_below_the_floor_of_tokens():
     for second in range(600):
         thinks.say(AgentEvent(thought="so the loop"), tokens=second)
         assert thinks.wait(1) is None
+
+
+CHATTER = AgentEvent(text="still thinking about the next step of my plan, one moment please\n", is_continued=True)
+
+
+def chatting(session, seconds, **vitals):
+    """The first stall of a program that prints a line a second."""
+    for _ in range(seconds):
+        session.say(CHATTER)
+        if stall := session.wait(1, **vitals):
+            return stall
+    return None
+
+
+@pytest.mark.parametrize("name", ["claude", "command"])
+def test_chatter_is_no_token_where_loopty_serves_the_model(name):
+    session = Session(StallOptions().limits(load_driver(name), is_served=True))
+    stall = chatting(session, 600, served_tokens=0)
+    assert (stall.kind, session.now) == (StallKind.SLOW, 50)
+    works = Session(StallOptions().limits(load_driver(name), is_served=True))
+    for number in range(20):
+        assert chatting(works, 30, served_tokens=number * 100) is None
+
+
+def test_a_plain_command_that_prints_and_asks_nothing_is_a_stall():
+    limits = StallOptions().limits(load_driver("command"), is_served=False)
+    alone = Session(limits)
+    assert chatting(alone, 600, traffic=0).kind is StallKind.SLOW
+    assert alone.now == 50
+    silent_line = Session(limits)
+    assert chatting(silent_line, 600, traffic=900).kind is StallKind.SLOW, "a connection on which nothing comes"
+    assert silent_line.now <= 241
+    for more in ({"served_tokens": 0}, {"traffic": 0}):
+        busy = Session(StallOptions().limits(load_driver("command"), is_served="served_tokens" in more))
+        assert chatting(busy, 600, cpu_share=1.0, **more).kind is StallKind.TOOL
+        assert busy.now <= 301
+    asks = Session(limits)
+    for number in range(1, 20):
+        assert chatting(asks, 200, traffic=number * 1000) is None
+    assert chatting(Session(limits), 2000) is None, "where its connections cannot be seen"
 
 
 def test_a_call_that_fails_in_the_same_way_again_and_again_is_a_loop():

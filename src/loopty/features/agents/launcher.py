@@ -77,15 +77,21 @@ _LOOK_SECONDS = 1.0
 class LifeSigns:
     """Looks at a running agent once a second, and stops it when it stalls."""
 
-    def __init__(self, limits: StallLimits, is_asking: Callable[[], bool]) -> None:
-        """`is_asking` says whether the agent waits for loopty: for its model, or for a tool."""
+    def __init__(
+        self, limits: StallLimits, is_asking: Callable[[], bool], served_tokens: Callable[[], int] | None
+    ) -> None:
+        """`is_asking` says whether the agent waits for loopty: for its model, or for a tool.
+
+        `served_tokens` counts those of the model that loopty serves; None: the agent has a login of its own.
+        """
         self.stall: Stall | None = None
         self._watch = StallWatch(limits, time.monotonic())
         self._is_asking = is_asking
         self._period = min(_LOOK_SECONDS, limits.silence_seconds / 4)
         self._processes: Freezer | None = None
         self._requests = RequestWatch()
-        self._has_own_login = limits.answer_seconds is not None
+        self._served_tokens = served_tokens
+        self._sees_connections = served_tokens is None and (limits.is_plain or limits.answer_seconds is not None)
 
     def start(self, processes: Freezer) -> None:
         """Watch the agent's program, which starts now."""
@@ -111,11 +117,13 @@ class LifeSigns:
             connections = await asyncio.to_thread(self._connections)
             now = time.monotonic()
             unanswered = self._requests.unanswered_seconds(connections, now)
-            self.stall = self._watch.stall(Vitals(now, cpu, self._is_asking(), unanswered))
+            served = self._served_tokens() if self._served_tokens else None
+            traffic = None if connections is None else sum(one.sent + one.received for one in connections.values())
+            self.stall = self._watch.stall(Vitals(now, cpu, self._is_asking(), unanswered, served, traffic))
         stop.set()
 
     def _connections(self) -> Mapping[int, Connection] | None:
-        if not self._has_own_login or not self._processes:
+        if not self._sees_connections or not self._processes:
             return None
         try:
             return connections_of(self._processes.processes())
@@ -169,6 +177,8 @@ class AgentJob(Record):
     """Where its model is served; None: it uses the network and its own login."""
     is_asking: Callable[[], bool] | None = None
     """Whether a request to its model is being answered; None where loopty does not see that."""
+    served_tokens: Callable[[], int] | None = None
+    """Tokens that its model used; None where loopty does not see them."""
     tools_socket: Path | None = None
     """Where its tools are served."""
     is_waiting: Callable[[], bool] = lambda: False
@@ -226,7 +236,9 @@ class AgentLauncher:
         await asyncio.to_thread(self._prepare, job)
         stream, stop, reasons = AgentStream(self.driver.read_line), asyncio.Event(), list[str]()
         limits = self.choice.stalls.limits(self.driver, job.is_asking is not None)
-        life = LifeSigns(limits, lambda: job.is_waiting() or bool(job.is_asking and job.is_asking()))
+        life = LifeSigns(
+            limits, lambda: job.is_waiting() or bool(job.is_asking and job.is_asking()), job.served_tokens
+        )
         stream.on_event = life.note
 
         def feed(text: str) -> None:

@@ -7,6 +7,7 @@ its reason, one that stalled is on the account of its agent; neither costs an at
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import Outage
+from loopty.domain.model import AgentOutage, Outage
 from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal
 from loopty.domain.trial import Outcome
 from loopty.engine.protocols import Ask, Selector
@@ -22,6 +23,7 @@ from loopty.features.agents.options import AgentOptions
 from loopty.kit import paths
 from loopty.kit.foreign_text import FENCED_IS_DATA, one_line
 from loopty.kit.records import Record, replace
+from loopty.proposers.agent.driver import BY_COMMAND
 from loopty.proposers.agent.stalls import Stall, StallKind
 from loopty.proposers.agent.stream import AgentEnd
 from loopty.proposers.agent.work import AgentChoice, AgentSessions, AgentWork
@@ -56,6 +58,7 @@ class AgentProposer:
         for member in self._fleet.members:
             if work := await member.sessions.work_left_behind(ask, self._fleet.names):
                 return self._suggestion(member, work, "an earlier session changed it")
+        await asyncio.sleep(self._fleet.pause(ask))
         member = self._fleet.next_member(ask)
         selection = member.selector.select(ask)
         stall = search_stall(ask.history, member.account(ask)) if member.choice.stalls.watch else None
@@ -75,7 +78,7 @@ class AgentProposer:
         self, member: FleetMember, work: AgentWork, parent_reason: str
     ) -> Proposal | Refusal | ProposerStall:
         if work.end.stall:
-            self._fleet.note_stall(member)
+            self._fleet.note_stall(member, work.end.stall)
             return ProposerStall(member.name, work.end.reason)
         self._fleet.note_end(member)
         work = _within_surface(work, member.choice.surface)
@@ -144,6 +147,10 @@ def _make_member(options: AgentOptions, services: Services) -> FleetMember:
 
 _REST_SECONDS = 300.0
 """How long an agent whose model is unavailable gets no work, where others can go on."""
+_BACK_OFF = (2.0, 10.0, 60.0, 300.0)
+"""Seconds until an agent that ended before it began is started again."""
+_CANNOT_START = re.compile(r"exit code 12[67]\b")
+"""Of shells, for a program that is not there or cannot be run: no later start would find it."""
 
 
 class FleetMember(Record):
@@ -174,6 +181,9 @@ class AgentFleet:
         self._clock = clock
         self._busy: Counter[str] = Counter()
         self._outages: dict[str, tuple[float, Outage]] = {}
+        self._failed_starts: Counter[str] = Counter()
+        self._rests: dict[str, float] = {}
+        """When an agent that ended before it began is started again."""
         self._last_stalled = ""
         """Whose session was lost last: the work goes elsewhere, if there is another."""
 
@@ -191,6 +201,7 @@ class AgentFleet:
         free = [member for member in self.members if member.name not in benched | out]
         if not free:
             raise self._outages[next(name for name in self.names if name in out)][1]
+        free = [member for member in free if self._rests.get(member.name, 0.0) <= now] or free
         elsewhere = [member for member in free if member.name != self._last_stalled] or free
         return min(elsewhere, key=lambda member: self._load(ask, member))
 
@@ -203,12 +214,41 @@ class AgentFleet:
         finally:
             self._busy[member.name] -= 1
 
-    def note_stall(self, member: FleetMember) -> None:
-        """Let the next session be another member's."""
+    def pause(self, ask: Ask) -> float:
+        """Return for how long all who could work rest after failed starts; 0: somebody can start."""
+        now = self._clock()
+        waits = [
+            self._rests.get(member.name, 0.0) - now
+            for member in self.members
+            if member.account(ask).benched_until <= now
+            and now - self._outages.get(member.name, (-_REST_SECONDS, None))[0] >= _REST_SECONDS
+        ]
+        return max(min(waits, default=0.0), 0.0)
+
+    def note_stall(self, member: FleetMember, stall: Stall) -> None:
+        """Let the next session be another member's. Raises AgentOutage where no start gets on."""
         self._last_stalled = member.name
+        if stall.kind is not StallKind.START:
+            self._failed_starts[member.name] = 0
+            return
+        failed = self._failed_starts[member.name]
+        self._failed_starts[member.name] = failed + 1
+        if failed < len(_BACK_OFF) and not _CANNOT_START.match(stall.reason):
+            self._rests[member.name] = self._clock() + _BACK_OFF[failed]
+            return
+        self._failed_starts[member.name] = 0
+        times = "at its first start" if not failed else f"at each of {failed + 1} starts"
+        remedy = "correct its command under [proposer]"
+        if member.choice.agent not in BY_COMMAND:
+            remedy = f"try `loopty doctor --agent {member.choice.agent}`"
+        words = (
+            f"{member.name} ended before it asked its model or changed a file, {times}: {stall.reason}; {remedy}"
+        )
+        self.note_outage(member, AgentOutage(words))
 
     def note_end(self, member: FleetMember) -> None:
         """Note that the member's session came to an end: whoever stalled before may have the next one."""
+        self._failed_starts[member.name] = 0
         if member.name != self._last_stalled or len(self.members) == 1:
             self._last_stalled = ""
 

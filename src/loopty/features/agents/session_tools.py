@@ -34,7 +34,16 @@ from loopty.session.context import CampaignContext
 from loopty.session.drafts import with_files
 from loopty.session.stoppable import never_prune
 from loopty.session.ticket_work import lock_ticket
-from loopty.session.tickets import TicketFiles, end_ticket, point_of, require_limit
+from loopty.session.tickets import (
+    TicketFiles,
+    end_ticket,
+    measurements_left,
+    point_of,
+    require_limit,
+    require_measurement,
+    require_slice,
+    runs_benchmark,
+)
 from loopty.show.figures import figure, value_text
 from loopty.tools.desk import Answer, Call, Desk, Reply, encode_reply
 from loopty.tools.table import DEFAULT_WAIT_SECONDS, LARGEST_CALL, TOOLS, Arguments
@@ -52,13 +61,12 @@ async def tune_session(
     stop: asyncio.Event,
 ) -> dict[str, Any]:
     """Measure the agent's files, as a node that is not recorded, with these values on the slice of `[tune]`."""
-    if not context.task.tune:
-        raise Misuse("the task has no [tune] slice: try a command of your own instead")
+    require_slice(context)
     node = replace(node, params=point_of(context.task.space, node, values))
     trial = replace(check_trial(context, node), slice=context.task.tune.slice)
     files, run, fault = TicketFiles(context.state), node.id.run, "its session ended"
     with contextlib.ExitStack() as held:
-        number = _open_ticket(context, files, node, client, held)
+        number = _open_ticket(context, files, node, client, held, TicketMode.TUNE)
         try:
             outcome = await context.executor(unsafe, run).execute(trial, never_prune, stop)
             fault = outcome.reason if outcome.ending is Ending.CANCELLED else ""
@@ -76,18 +84,26 @@ async def tune_session(
 
 
 def _open_ticket(
-    context: CampaignContext, files: TicketFiles, node: Node, client: str, held: contextlib.ExitStack
+    context: CampaignContext,
+    files: TicketFiles,
+    node: Node,
+    client: str,
+    held: contextlib.ExitStack,
+    mode: TicketMode,
 ) -> int:
     """Charge the measurement. The ticket is locked before anybody can see it, so no worker takes it."""
     run, newest = node.id.run, 0
 
     def decide(history: History) -> Iterator[Event]:
         nonlocal newest
-        require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
+        if mode is TicketMode.TUNE:
+            require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
+        else:
+            require_measurement(context, history, run)
         newest = Tickets.of(history.runs[run]).newest + 1
         held.enter_context(lock_ticket(files.lock(run, newest)))
         measured = node.commit, node.tree
-        yield TicketOpened(run, newest, node.id, TicketMode.TUNE, client, *measured, params=node.params)
+        yield TicketOpened(run, newest, node.id, mode, client, *measured, params=node.params, is_charged=True)
 
     context.recorder.record(decide)
     return newest
@@ -163,7 +179,7 @@ class SessionTools(Desk):
             tool, given = call.tool, call.arguments
             if tool not in self.tools or not isinstance(given, dict):
                 raise Misuse(f"the tools here are {', '.join(self.tools)}; your edits are taken when you end")
-            if "id" in TOOLS[tool].needs and tool != "show" and given.setdefault("id", _OWN) != _OWN:
+            if "id" in TOOLS[tool].needs and tool not in ("show", "wait") and given.setdefault("id", _OWN) != _OWN:
                 raise Misuse("you have one draft, the current directory: leave id out")
             reply = self.answer(tool, given)
             return reply if isinstance(reply, dict) else await reply
@@ -208,20 +224,20 @@ class SessionTools(Desk):
             raise Misuse(f"{_MOST_JOBS} of your commands run already: wait for one of them")
         name = f"k{len(self._jobs) + 1}"
         self._jobs[name] = asyncio.ensure_future(work)
-        return await self._wait({**given, "ticket": name})
+        return await self._wait({**given, "id": name})
 
     async def _wait(self, given: Arguments) -> Reply:
-        name, seconds = given.get("ticket") or given.get("id", ""), given.get("wait", DEFAULT_WAIT_SECONDS)
+        name, seconds = given["id"], given.get("wait", DEFAULT_WAIT_SECONDS)
         if name not in self._jobs:
             return await self._wait_for_verdict(name, seconds)
         done, _ = await asyncio.wait([self._jobs[name]], timeout=seconds)
         if done:
             return self._jobs[name].result()
-        text = f"{name} still running. Call wait with ticket={name} again."
+        text = f"{name} still running. Call wait with id {name}."
         return {"text": text, "ticket": name, "state": "running"}
 
     async def _wait_for_verdict(self, name: str, seconds: float) -> Reply:
-        if not name or name[0] in "kt":
+        if name[:1] in "kt":
             raise Misuse(f"there is no ticket {name[:40]!r}: try and check give one; an id is a node's")
         end = time.monotonic() + seconds
         while not (node := self.node(name)).verdict:
@@ -239,12 +255,23 @@ class SessionTools(Desk):
             if len(printed) > 1 and sum(map(len, printed[1:])) > _LOG_CHARS:
                 del printed[0]
 
-        run_in_tree, trial = context.run_in_tree(self._unsafe), await self._trial()
-        async with context.hold_place(self._stop) as refusal:
-            if refusal:
-                raise Misuse(refusal)
-            end = await run_in_tree(trial, TreeCommand(("/bin/sh", "-c", command), keep, keep), self._stop)
+        trial = await self._trial()
+        is_charged = runs_benchmark(context, self._parent, command)
+        run_in_tree = context.run_in_tree(self._unsafe, with_programs=is_charged)
+        with contextlib.ExitStack() as held:
+            if is_charged:
+                files, run = TicketFiles(context.state), trial.node.id.run
+                number = _open_ticket(context, files, trial.node, self.client, held, TicketMode.TRY)
+                held.callback(files.lock(run, number).remove)
+                held.callback(end_ticket, context, run, number)
+            async with context.hold_place(self._stop) as refusal:
+                if refusal:
+                    raise Misuse(refusal)
+                end = await run_in_tree(trial, TreeCommand(("/bin/sh", "-c", command), keep, keep), self._stop)
         text = fence_text("the end of its output", "".join(printed)[-_LOG_CHARS:], _LOG_CHARS)
+        if is_charged:
+            left = measurements_left(context, context.recorder.refresh(), trial.node.id.run)
+            text = f"It ran the benchmark, which counts: {left} more such tries.\n{text}"
         return {"text": f"{end.stopped or f'exit code {end.code}'}\n{text}", "code": end.code, "state": "done"}
 
     async def _check(self) -> Reply:

@@ -36,9 +36,9 @@ from loopty.kit.safe_folder import SafeFile
 from loopty.kit.sockets import listen
 from loopty.models.meter import CANCELLED
 from loopty.proposers.agent.driver import AgentEndpoint, load_driver
-from loopty.proposers.agent.stalls import Stall
+from loopty.proposers.agent.stalls import Stall, StallKind
 from loopty.proposers.agent.stream import AgentEnd, AgentStream
-from loopty.proposers.agent.work import AgentChoice, AgentWork, SessionEnd, end_of_crash
+from loopty.proposers.agent.work import AgentChoice, AgentWork, SessionEnd, end_of_crash, end_of_stall
 from loopty.record.calls import STALLED, Spend
 from loopty.record.node_record import Node
 from loopty.record.recorder import Recorder
@@ -193,8 +193,8 @@ class SandboxedSessions:
                     run = await self._launcher.run(job, watch, streams.append)
                 finally:
                     self._login.copy_back(place.home, before)
-            end = await self._end_of_part(place, run.end, run.stream, access)
-            resumes = end.stall is not None and not record.stalls
+            end = await self._end_of_part(place, run.end, run.stream, access, time.monotonic() - since)
+            resumes = end.stall is not None and end.stall.kind.goes_on and not record.stalls
             failure = "" if end.has_work else f"{STALLED}{end.reason}" if end.stall else end.reason or str(end.end)
         finally:
             stream = streams[0] if streams else AgentStream(self._driver.read_line)
@@ -218,21 +218,28 @@ class SandboxedSessions:
         return _Part(end, stream, (*calls, record.call), after, resumes)
 
     async def _end_of_part(
-        self, place: SessionFolder, end: SessionEnd, stream: AgentStream, access: TrialAccess | None
+        self,
+        place: SessionFolder,
+        end: SessionEnd,
+        stream: AgentStream,
+        access: TrialAccess | None,
+        seconds: float,
     ) -> SessionEnd:
         """Find how a part ended, where its model or its process may be to blame."""
         end = _with_model_faults(end, access)
-        if end.end is not AgentEnd.CRASHED:
+        if not self._launcher.choice.stalls.watch:
             return end
-        if not (access and access.calls) and not await self._has_begun(place, stream):
-            # The next start would end in the same way, and the one after it.
-            return SessionEnd(AgentEnd.UNAVAILABLE, end.reason)
-        return end_of_crash(end) if self._launcher.choice.stalls.watch else end
+        if end.end is AgentEnd.LIMITED and not await self._has_changed(place):
+            return end_of_stall(Stall(StallKind.LIMIT, f"{end.reason}, and it changed nothing", seconds))
+        if end.end is AgentEnd.CRASHED:
+            has_asked = (access and access.calls) or stream.usage.tokens or stream.tool_calls
+            return end_of_crash(end, bool(has_asked) or await self._has_changed(place))
+        return end
 
-    async def _has_begun(self, place: SessionFolder, stream: AgentStream) -> bool:
-        """Say whether the agent has asked its model or changed a file."""
+    async def _has_changed(self, place: SessionFolder) -> bool:
+        """Say whether the agent has changed a file, if only one that it may not change."""
         harvest = await asyncio.to_thread(self._trees.harvest, place.tree, place.layout)
-        return bool(stream.usage.tokens or stream.tool_calls or harvest.edits or harvest.left_out or harvest.fault)
+        return bool(harvest.edits or harvest.left_out or harvest.fault)
 
     async def _take_work(
         self, place: SessionFolder, record: AgentRecord, end: SessionEnd, text: str, calls: tuple[str, ...]

@@ -181,6 +181,7 @@ def make_job(
         variables={} if model else login.variables,
         model_socket=model.socket if model else None,
         is_asking=model.is_asking if model else None,
+        served_tokens=(lambda: model.access.tokens) if model else None,
         tools_socket=tools.socket,
         is_waiting=tools.is_busy,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from loopty.features.setup.benchmark_sources import calls_apart
 from loopty.features.setup.builds import scripts_of_command
+from loopty.features.setup.causes.failure import through_candidate
 from loopty.features.setup.found_benchmarks import BenchmarkProposal, benchmark_proposals, folder_glob
 from loopty.features.setup.repository_facts import RepositoryFacts
 from loopty.features.setup.repository_tests import repository_tests
@@ -69,7 +69,7 @@ def _with_sources(draft: TaskDraft, facts: RepositoryFacts, scripts: Sequence[st
     is_isolated = calls_apart(draft.command) or any(path in found.isolated for path in scripts)
     if is_isolated:
         # A gate runs beside the benchmark, too: what it starts of the candidate, it starts by the SDK.
-        gates = tuple(map(_isolated_gate, draft.gates))
+        gates = tuple(isolated_gate(gate, facts) for gate in draft.gates)
         # The benchmark's files are hidden from the candidate, in whose sandbox the tests run.
         tests = set(map(folder_glob, facts.tests))
         files = tuple(glob for glob in draft.files if glob not in tests) or tuple(map(literal, scripts))
@@ -93,16 +93,16 @@ def _why_not_isolated(draft: TaskDraft, scripts: Sequence[str]) -> str:
     return f"{scripts[0]} imports or starts the code by itself, not through candidate() of loopty_sdk"
 
 
-def _isolated_gate(gate: GateDraft) -> GateDraft:
+def isolated_gate(gate: GateDraft, facts: RepositoryFacts) -> GateDraft:
+    """Return the gate as it runs the candidate's code; one that calls it by the SDK stays as it is."""
+    own = set(scripts_of_command(facts, gate.command))
+    if "loopty_sdk" in gate.command or not own.isdisjoint(facts.of_benchmarks.isolated):
+        return gate
     return replace(
         gate,
-        command=_through_candidate(gate.command, gate.timeout_seconds),
-        smaller=tuple(_through_candidate(line, gate.timeout_seconds) for line in gate.smaller),
+        command=through_candidate(gate.command, gate.timeout_seconds),
+        smaller=tuple(through_candidate(line, gate.timeout_seconds) for line in gate.smaller),
     )
-
-
-def _through_candidate(line: str, seconds: float) -> str:
-    return f"python3 -m loopty_sdk.candidate --seconds {seconds:g} -- sh -c {shlex.quote(line)}"
 
 
 def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:

@@ -13,7 +13,7 @@ from loopty.kit.foreign_text import one_line
 from loopty.kit.records import Record
 from loopty.kit.tables import Table, option
 from loopty.proposers.agent.driver import SIGN_OF_LIFE, AgentDriver
-from loopty.proposers.agent.stream import AgentEvent
+from loopty.proposers.agent.stream import AgentEvent, plain_text
 
 
 class StallKind(StrEnum):
@@ -29,6 +29,10 @@ class StallKind(StrEnum):
     """It makes the same call again and again, with the same result."""
     CRASH = "crash"
     """Its process ended before its work did."""
+    START = "start"
+    """Its process ended before it had asked its model or changed a file."""
+    LIMIT = "limit"
+    """It worked until its limit, and changed nothing."""
     OUTAGE = "outage"
     """Its model could not be asked."""
     SAME_FAILURE = "same failure"
@@ -39,6 +43,11 @@ class StallKind(StrEnum):
     """Its last sessions changed nothing."""
     BELOW_NOISE = "below noise"
     """The effects of its last changes are smaller than the noise."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Say whether the session goes on after it, with a hint."""
+        return self in _WORDS
 
 
 class Stall(Record):
@@ -90,6 +99,8 @@ class StallLimits(Record):
     repeats: int
     answer_seconds: float | None = None
     """How long its model may take to begin with an answer; None where it sends nothing before it is done."""
+    is_plain: bool = False
+    """Whether it prints plain text, which says nothing about its model: chatter is not tokens."""
 
 
 class Vitals(Record):
@@ -102,6 +113,10 @@ class Vitals(Record):
     """Whether loopty answers a request to its model."""
     unanswered_seconds: float = 0.0
     """For how long a request of its own to its model has had no answer at all."""
+    served_tokens: int | None = None
+    """Tokens of the model that loopty serves it; None where it has a login of its own."""
+    traffic: int | None = None
+    """Bytes on its connections; 0 where it has none, None where they cannot be seen."""
 
 
 class StallWatch:
@@ -122,6 +137,8 @@ class StallWatch:
         """Calls that have not ended: name, input, start."""
         self._results: Counter[int] = Counter()
         self._loop = ""
+        self._asked_at = now
+        """When its model was last seen at work."""
 
     def hear(self, now: float, tokens: int) -> None:
         """Note that the agent has printed something; `tokens` are the session's so far."""
@@ -145,10 +162,21 @@ class StallWatch:
             self._heard_at = vitals.now
         if is_busy:
             self._busy_at = vitals.now
+        has_asked = self._has_asked(vitals)
+        if waits_for_us or has_asked:
+            self._asked_at = vitals.now
         if waits_for_us or is_busy or self._tools:  # what it writes is measured while its model writes
             self._window_start += vitals.now - self._last.now
+        elif has_asked and self._limits.is_plain and vitals.served_tokens is None:
+            self._window_start = vitals.now  # its tokens are unknown
         self._last = vitals
-        return self._loop_stall() or self._silence(vitals) or self._slowness(vitals.now)
+        return self._loop_stall() or self._silence(vitals) or self._chatter(vitals.now) or self._slowness(vitals)
+
+    def _has_asked(self, vitals: Vitals) -> bool:
+        """Say whether its model was at work since the last look, as far as that is seen."""
+        if vitals.served_tokens is not None:
+            return vitals.served_tokens != self._last.served_tokens
+        return vitals.traffic is None or vitals.traffic != (self._last.traffic or 0)
 
     def _is_busy(self, vitals: Vitals) -> bool:
         before = self._last.cpu_seconds
@@ -172,12 +200,23 @@ class StallWatch:
             return Stall(StallKind.SILENT, f"nothing printed for {quiet:.0f} s{self._open_tool()}", idle)
         return None
 
-    def _slowness(self, now: float) -> Stall | None:
-        limits, total = self._limits, self._tokens + self._characters // _CHARACTERS_PER_TOKEN
-        elapsed = now - self._window_start
-        if total - self._window_tokens >= limits.tokens_per_minute * limits.window_seconds / 60:
+    def _chatter(self, now: float) -> Stall | None:
+        """Notice a plain command that computes and prints, but asks no model."""
+        quiet = now - self._asked_at
+        if not self._limits.is_plain or quiet < self._limits.tool_seconds:
+            return None
+        return Stall(StallKind.TOOL, f"it asked its model nothing for {quiet:.0f} s", quiet)
+
+    def _slowness(self, vitals: Vitals) -> Stall | None:
+        limits, now, total = self._limits, vitals.now, vitals.served_tokens
+        if total is None:
+            total = 0 if limits.is_plain else self._tokens + self._characters // _CHARACTERS_PER_TOKEN
+        elapsed, window = now - self._window_start, limits.window_seconds
+        if vitals.traffic == 0:  # whatever it prints, no model writes it
+            window = min(window, _SHORTEST_WINDOW)
+        if total - self._window_tokens >= limits.tokens_per_minute * window / 60:
             self._window_start, self._window_tokens = now, total
-        elif elapsed >= limits.window_seconds:
+        elif elapsed >= window:
             written = total - self._window_tokens
             return Stall(StallKind.SLOW, f"{written} tokens in {elapsed:.0f} s", elapsed)
         return None
@@ -239,4 +278,12 @@ class StallOptions(Table):
         silence = self.silence_seconds or (SIGN_OF_LIFE if is_served else driver.silence_seconds)
         window = silence if self.silence_seconds else max(_SHORTEST_WINDOW, silence)
         answer = None if is_served or not driver.streams else self.silence_seconds or SIGN_OF_LIFE
-        return StallLimits(silence, self.tool_seconds, self.tokens_per_minute, window, self.repeats, answer)
+        return StallLimits(
+            silence_seconds=silence,
+            tool_seconds=self.tool_seconds,
+            tokens_per_minute=self.tokens_per_minute,
+            window_seconds=window,
+            repeats=self.repeats,
+            answer_seconds=answer,
+            is_plain=driver.read_line is plain_text,
+        )

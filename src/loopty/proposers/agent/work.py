@@ -51,9 +51,9 @@ def end_of_stall(stall: Stall) -> SessionEnd:
     return SessionEnd(AgentEnd.STALLED, _line(f"{stall.kind}: {stall.reason}"), stall)
 
 
-def end_of_crash(end: SessionEnd) -> SessionEnd:
+def end_of_crash(end: SessionEnd, has_begun: bool) -> SessionEnd:
     """Treat a crash as a stall: it says nothing about what the agent would have proposed."""
-    return end_of_stall(Stall(StallKind.CRASH, end.reason))
+    return end_of_stall(Stall(StallKind.CRASH if has_begun else StallKind.START, end.reason))
 
 
 def classify_end(stream: AgentStream, code: int, limit: str, stderr: str) -> SessionEnd:

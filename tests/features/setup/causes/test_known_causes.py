@@ -919,6 +919,43 @@ def test_the_page_of_failures_is_current():
     )
 
 
+ISOLATED = "isolated = true\nfiles = ['bench.py', 'cases/*']"
+
+
+def failed_gate(command: str, missing: str):
+    made = task(more=ISOLATED)
+    gates = (replace(made.gates[0], command=command),)
+    made = replace(made, gates=gates, access=replace(made.access, write=("pkg/**",)))
+    return explain_failure(
+        Failure(f"gate tests: exit code 1: {missing}", (), made),
+        Facts(paths=("pkg", "pkg/__init__.py", "cases/a")),
+    )
+
+
+def test_a_gate_beside_an_isolated_benchmark_is_sent_to_the_candidate():
+    cause = failed_gate("pytest -q", "ModuleNotFoundError: No module named 'pkg'")
+    assert "-m loopty_sdk.candidate" in cause.remedy
+    assert "-- sh -c 'pytest -q'" in cause.settings[0].value
+    assert not any(item.key == "files" for item in cause.settings)
+
+
+def test_a_gate_is_told_that_a_file_of_the_benchmark_is_hidden_from_the_candidate():
+    line = "python3 -m loopty_sdk.candidate -- pytest -q"
+    cause = failed_gate(line, "FileNotFoundError: [Errno 2] No such file or directory: '/loopty/tree/cases/a'")
+    assert "cases/a is a file of the benchmark, so it is hidden from the candidate" in cause.sentence
+    assert "a copy of such files" in cause.remedy
+    assert not cause.settings
+
+
+def test_the_candidate_itself_never_becomes_a_file_of_the_benchmark():
+    made = task(more=ISOLATED)
+    made = replace(made, access=replace(made.access, write=("pkg/**",)))
+    failure = Failure("ModuleNotFoundError: No module named 'pkg'", (), made)
+    cause = explain_failure(failure, Facts(paths=("pkg", "pkg/__init__.py")))
+    assert "call it with loopty_sdk.candidate" in cause.remedy
+    assert not cause.settings
+
+
 if __name__ == "__main__":
     print(page(), end="")
 

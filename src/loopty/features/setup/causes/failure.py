@@ -91,6 +91,11 @@ class HostFacts(Protocol):
         ...
 
 
+def through_candidate(line: str, seconds: float) -> str:
+    """Return a line that runs in the sandbox of an isolated candidate, among its files."""
+    return f"python3 -m loopty_sdk.candidate --seconds {seconds:g} -- sh -c {shlex.quote(line)}"
+
+
 TREE = "/loopty/tree/"
 """Where trials see the repository; with some sandboxes the same folder is below a temporary one."""
 _IN_TREE = re.compile(r"^.*?/(?:loopty/tree|loopty/benchmark)/")

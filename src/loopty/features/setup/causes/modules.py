@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from loopty.features.setup.causes.failure import Failure, HostFacts, path_in_tree
+from loopty.features.setup.causes.failure import Failure, HostFacts, path_in_tree, through_candidate
+from loopty.kit.paths import matches
 from loopty.show.explanation import Cause, Setting
 
 _OTHER_NAMES = {
@@ -207,11 +208,31 @@ def file_of_the_candidate(failure: Failure, facts: HostFacts) -> Cause | None:
     path = next((guess for guess in guesses if facts.has_path(guess)), None)
     if path is None:
         return None
+    task, runs_in_candidate = failure.task, "loopty_sdk.candidate" in failure.command
+    if runs_in_candidate and matches(path, task.benchmark.files):
+        return Cause(
+            "isolated-benchmark",
+            f"{path} is a file of the benchmark, so it is hidden from the candidate, among whose files "
+            f"{failure.subject} runs",
+            advice="give the benchmark a copy of such files in a folder of its own, and name that under `files`",
+        )
+    if failure.gate and not runs_in_candidate:
+        return Cause(
+            "isolated-benchmark",
+            f"beside an isolated benchmark a gate sees only the benchmark's files, and {path} is none of them",
+            (failure.own_setting("command", through_candidate(failure.command, failure.timeout_seconds)),),
+        )
+    if matches(path, task.access.write) or matches(f"{path}/__init__.py", task.access.write):
+        return Cause(
+            "isolated-benchmark",
+            f"an isolated benchmark sees only its own files, and {path} is the candidate's",
+            advice=f"call it with loopty_sdk.candidate; a copy of {path} that answers are compared with goes into "
+            "`files`, in a folder that is not editable",
+        )
     return Cause(
         "isolated-benchmark",
         f"an isolated benchmark sees only its own files, and {path} is none of them",
         (failure.setting_with("files", path),),
-        advice=f"if {path} is the candidate's, call it with loopty_sdk.candidate instead",
     )
 
 
