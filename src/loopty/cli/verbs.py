@@ -6,6 +6,7 @@ from __future__ import annotations
 GROUPS = {
     "Every day": {
         "init": "Write loopty.toml, and run the benchmark once to check it.",
+        "evolve": "Evolve a program against an evaluator of another tool.",
         "optimize": "Run experiments until the budget is spent; resumes, too.",
         "status": "Show where the run stands.",
         "pause": "Stop starting trials; let running ones finish.",
