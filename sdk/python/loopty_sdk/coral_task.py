@@ -111,7 +111,7 @@ def _result(returned: Any) -> dict[str, Any]:
         (total,) = numbers.values()
     feedback = getattr(returned, "feedback", None)
     if not is_number(total):
-        sys.exit(f"the grader gave no score: {feedback or returned!r:.400}")
+        sys.exit(f"the grader gave no score: {feedback or returned!s:.400}")
     artifacts = artifact_texts({"feedback": feedback, **(getattr(returned, "metadata", None) or {})})
     return {
         "score": float(total),  # type: ignore[arg-type]

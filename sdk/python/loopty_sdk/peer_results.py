@@ -51,3 +51,11 @@ def is_number(value: Any) -> bool:
         return not isinstance(value, (bool, str, bytes)) and math.isfinite(float(value))
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def is_number_text(text: str) -> bool:
+    """Whether this text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -8,13 +8,12 @@ import sys
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from .peer_results import is_number_text
 from .publish import publish_once
 from .stand_ins import offer_stand_ins
 
 KINDS = ("openevolve", "shinka", "gepa", "coral")
-_USAGE = (
-    "usage: python3 -m loopty_sdk.evaluate_program EVALUATOR PROGRAM [--as TOOL] [--stage N|all] [--args JSON]"
-)
+_USAGE = "usage: python3 -m loopty_sdk.evaluate_program EVALUATOR PROGRAM [OPTION]..."
 _HELP = f"""{_USAGE}
 
 Score a program with the evaluator of another tool, as it is.
@@ -23,7 +22,8 @@ Score a program with the evaluator of another tool, as it is.
   PROGRAM      the candidate's program; a folder for coral, and for candidates of gepa in parts
   --as TOOL    whose evaluator it is: {", ".join(KINDS)}. Default: openevolve, with evaluate(program_path)
   --stage N    call evaluate_stageN, for the cascade; `all` calls each and merges their results
-  --args JSON  what the task gives its evaluator: options of shinka; args and timeout of coral"""
+  --args JSON  what the task gives its evaluator: options of shinka; args and timeout of coral
+  --empty SCORE  the score of an empty program, for a search that starts from nothing"""
 
 
 class _Order(NamedTuple):
@@ -32,6 +32,7 @@ class _Order(NamedTuple):
     tool: str
     stage: str
     arguments: str
+    empty: str
 
 
 def main() -> None:
@@ -48,9 +49,16 @@ def main() -> None:
 
 
 def _evaluate(order: _Order) -> dict[str, Any]:
+    if order.empty and os.path.isfile(order.program) and not _text(order.program).strip():  # noqa: PTH113
+        return {"score": float(order.empty)}
     task = import_module(f".{order.tool}_task", __package__)
     result: dict[str, Any] = task.evaluate(order.evaluator, order.program, order.stage, order.arguments)
     return result
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib is slow to import
+        return file.read()
 
 
 def _parse(words: list[str]) -> _Order:
@@ -59,7 +67,7 @@ def _parse(words: list[str]) -> _Order:
         sys.stdout.write(f"{_HELP}\n")
         sys.exit()
     files = []
-    given = {"--as": KINDS[0], "--stage": "", "--args": ""}
+    given = {"--as": KINDS[0], "--stage": "", "--args": "", "--empty": ""}
     rest = iter(words)
     for word in rest:
         option, has_value, value = word.partition("=")
@@ -71,11 +79,13 @@ def _parse(words: list[str]) -> _Order:
             files.append(word)
     if given["--as"] not in KINDS:
         _refuse(f"--as needs one of {', '.join(KINDS)}, not {given['--as']!r}")
+    if given["--empty"] and not is_number_text(given["--empty"]):
+        _refuse(f"--empty needs a finite number, not {given['--empty']!r}")
     if "--stage" in "".join(words) and not (given["--stage"].isdecimal() or given["--stage"] == "all"):
         _refuse(f"--stage needs a number or `all`, not {given['--stage']!r}")
     if len(files) != 2:
         _refuse(f"it needs two files, not {len(files)}")
-    return _Order(files[0], files[1], given["--as"], given["--stage"], given["--args"])
+    return _Order(files[0], files[1], given["--as"], given["--stage"], given["--args"], given["--empty"])
 
 
 def _refuse(reason: str) -> None:

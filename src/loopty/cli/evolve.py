@@ -15,6 +15,7 @@ from loopty.cli.optimize import optimize_verb
 from loopty.cli.output import here, json_option, say, say_paragraph, unsafe_option
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
+from loopty.features.setup.peers.peer_task import NOTHING
 from loopty.kit.records import replace
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--model", metavar="MODEL", help="The model that proposes, as openai:gpt-5-mini. Without one: random edits."
 )
+@click.option(
+    "--api-base",
+    metavar="URL",
+    help="A server with OpenAI's chat API.  [default: the config's, for a model named without provider]",
+)
 @click.option("--goal", metavar="TEXT", help="What to improve, in words.  [default: the config's system message]")
 @click.option("--force", is_flag=True, help="Write loopty.toml anew, if there is one of another task.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
@@ -51,6 +57,7 @@ def evolve_verb(
     iterations: int | None,
     config: Path | None,
     model: str | None,
+    api_base: str | None,
     goal: str | None,
     force: bool,
     quiet: bool,
@@ -80,13 +87,17 @@ def evolve_verb(
     peer = task_in(files, top, config and config.resolve())
     os.chdir(top)
     say_paragraph(peer.sentence)
-    draft = _with_choices(peer, iterations, model, goal)
+    if files.is_new:
+        say_paragraph(f"{files.program} is empty: the search starts from nothing but the goal")
+        peer = peer.from_nothing()
+    draft = _with_choices(peer, iterations, goal, model, api_base)
+    if files.is_new and not draft.statement:
+        raise Misuse("an empty program needs a goal: say with --goal what it has to do")
     known = read.load(top) if Path(TASK_FILE).exists() and not force else None
     if known:
         _require_same(known, draft, model)
     else:
         if files.is_new:
-            say_paragraph(f"{files.program} is empty: the search starts from nothing but the goal")
             (files.folder / files.program).touch()
         _write_task(draft, top, as_json, unsafe, is_checked=not files.is_new)
     if known and iterations and here().history.runs:
@@ -94,11 +105,16 @@ def evolve_verb(
     context.invoke(optimize_verb, quiet=quiet, as_json=as_json, unsafe=unsafe)
 
 
-def _with_choices(peer: PeerTask, iterations: int | None, model: str | None, goal: str | None) -> TaskDraft:
+def _with_choices(
+    peer: PeerTask, iterations: int | None, goal: str | None, model: str | None, api_base: str | None
+) -> TaskDraft:
     """Return the task with what the user chose; a model of the config is a proposal only."""
     draft = replace(peer.draft, attempts=iterations or peer.draft.attempts, statement=goal or peer.draft.statement)
     if model:
-        return replace(draft, proposer="llm-code", model=model)
+        server = api_base or ("" if ":" in model else draft.api_base)
+        return replace(draft, proposer="llm-code", model=model, api_base=server)
+    if api_base:
+        raise Misuse("--api-base needs the name of a model: --model NAME")
     wanted = f"; the config asks for {draft.model}" if draft.model else ""
     say_paragraph(f"no --model: random edits, a demonstration and a control{wanted}")
     return draft
@@ -106,7 +122,7 @@ def _with_choices(peer: PeerTask, iterations: int | None, model: str | None, goa
 
 def _require_same(known: Task, draft: TaskDraft, model: str | None) -> None:
     """Raise Misuse where the task file is of another task, or names another model."""
-    if known.benchmark.command != draft.command:
+    if known.benchmark.command not in (draft.command, f"{draft.command} --empty {NOTHING}"):
         raise Misuse(f"{TASK_FILE} is of another task ({known.benchmark.command}): --force writes it anew")
     if model and model not in (known.roles.evolver.model, *known.roles.evolver.models):
         raise Misuse(f"{TASK_FILE} names another model: change it there, under [roles.evolver]")
@@ -120,9 +136,10 @@ def _write_task(draft: TaskDraft, top: Path, as_json: bool, unsafe: bool, is_che
     from loopty.features.setup.template import render_task_file
     from loopty.git.repository import Repository
     from loopty.taskfile import read
+    from loopty.taskfile.model_tables import user_config_models
     from loopty.workspaces.state_folder import StateFolder
 
-    read.parse(render_task_file(draft))
+    read.parse(render_task_file(draft), user_config_models(os.environ))
     lock_init(StateFolder.of(Repository.open(top).folders))
     checks = DraftChecks(here, top, unsafe)
     if not is_checked:

@@ -76,6 +76,8 @@ class TaskDraft(Record):
     """Scores a node on examples that the search does not use."""
     model: str = ""
     """The model that the task of another tool asks for; a proposal, unless the proposer needs one."""
+    api_base: str = ""
+    """The address of a server with OpenAI's chat API that has this model."""
     times_the_tests: bool = False
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
     is_part: bool = False

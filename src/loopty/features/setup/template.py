@@ -124,9 +124,23 @@ def _audit(draft: TaskDraft) -> str:
 
 def _evolver(draft: TaskDraft) -> str:
     """Write the model: in use, or as a proposal."""
-    model = draft.model or "openai:gpt-5-mini"
-    mark = "" if draft.proposer == "llm-code" else "# "
+    is_used = draft.proposer == "llm-code"
+    model, server = draft.model or "openai:gpt-5-mini", ""
+    if is_used and draft.api_base:
+        server = "\n".join(
+            (
+                "[models.evolver]",
+                'provider = "openai"                 # the API that it speaks',
+                f"url = {toml_value(draft.api_base)}",
+                f"model = {toml_value(model)}",
+                "",
+                "",
+            )
+        )
+        model = "evolver"
+    mark = "" if is_used else "# "
     return f"""\
+{server}\
 {mark}[roles.evolver]{" " * (19 - len(mark))}# the model for llm-code and llm-parameters: docs/models.md of loopty
 {mark}{f"model = {toml_value(model)}":<{34 - len(mark)}}# reads its key from OPENAI_API_KEY, for models of OpenAI
 # tokens = 500_000                  # the most it may use; or money_usd = 2.0

@@ -75,8 +75,8 @@ class EvolvedFiles(Record):
             if files > _MOST_FILES or size > _MOST_BYTES:
                 raise Misuse(
                     f"{self.folder} has more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB, which every "
-                    "trial would see: put program and evaluator into a folder of their own, or make a git repository "
-                    "there that ignores the rest"
+                    "trial would see: put program and evaluator into a folder of their own, or make a git "
+                    "repository there that ignores the rest"
                 )
 
     def task(self, config: Path | None) -> PeerTask:
@@ -93,8 +93,8 @@ class EvolvedFiles(Record):
         if found := gepa_candidate(place, self.evaluator, self.program):
             return found
         raise Misuse(
-            f"{self.evaluator} has neither evaluate(program_path), nor --program_path and --results_dir, nor a call "
-            f"of optimize_anything: measure it with loopty init --command 'python3 {self.evaluator}' --write "
+            f"{self.evaluator} has neither evaluate(program_path), nor --program_path and --results_dir, nor a "
+            f"call of optimize_anything: measure it with loopty init --command 'python3 {self.evaluator}' --write "
             f"{self.program}"
         )
 

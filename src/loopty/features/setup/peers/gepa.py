@@ -57,7 +57,7 @@ def _task(folder: TaskFolder, script: str, call: ast.Call, file: str = "") -> Pe
         (f"{_FOLDER}/*",) if path == _FOLDER else (literal(path or _FILE),),
         statement=goal("\n\n".join(_texts(given, names))),
         direction=MAX,
-        files=(literal(script),),
+        files=folder.sealed(script, path),
         timeout_seconds=TIMEOUT,
         attempts=_evaluations(call, names) or 100,
         audit_command=_audit(script, path, given),

@@ -49,7 +49,7 @@ def evaluated_program(folder: TaskFolder, evaluator: str, program: str, config: 
         (literal(program),),
         statement=goal(setting(settings, "prompt", "system_message")),
         direction=MAX,
-        files=(literal(evaluator),),
+        files=folder.sealed(evaluator, program),
         timeout_seconds=number(setting(settings, "evaluator", "timeout")) or TIMEOUT,
         attempts=int(number(settings.get("max_iterations")) or 100),
         stages=tuple(
@@ -57,6 +57,7 @@ def evaluated_program(folder: TaskFolder, evaluator: str, program: str, config: 
             for place, minimum in enumerate(_thresholds(settings, len(stages)), 1)
         ),
         model=_model(settings),
+        api_base=str(setting(settings, "llm", "api_base") or ""),
     ).with_note("command", f"{evaluator} scores {program}: {'its stages' if stages else 'evaluate(program_path)'}")
     what = f"{evaluator} scores {program}{f', {config} sets the budget' if config else ''}"
     return PeerTask("OpenEvolve", what, draft.with_note("direction", "OpenEvolve maximises its score"))

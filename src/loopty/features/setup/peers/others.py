@@ -71,8 +71,9 @@ def harbor_task(folder: TaskFolder) -> PeerTask | None:
         f"it runs in an image of its own, and no container engine is here: install docker or podman, build "
         f"the image ({image}/Dockerfile), and start again"
         if engine is None
-        else f"it runs in an image of its own, which loopty does not build: {engine} build -t {name} {image}; then "
-        f'loopty init --command \'bash {tests}\' --write FILES, with [sandbox] kind = "container" and image = "{name}"'
+        else f"it runs in an image of its own, which loopty does not build: {engine} build -t {name} {image}; "
+        f"then loopty init --command 'bash {tests}' --write FILES, with [sandbox] kind = \"container\" and "
+        f'image = "{name}"'
     )
     return PeerTask(
         "Harbor" if is_harbor else "Terminal-Bench", f"{tests} in the image of {image}", draft, refusal=refusal

@@ -9,14 +9,18 @@ from typing import Any
 
 from loopty.features.setup.peers.plain_yaml import read_yaml
 from loopty.features.setup.task_draft import TaskDraft
-from loopty.kit.records import Record, field
+from loopty.kit.paths import literal
+from loopty.kit.records import Record, field, replace
 from loopty.kit.untrusted_files import source_text
 
 EVALUATE = "python3 -m loopty_sdk.evaluate_program"
 MAX = "max"
+NOTHING = "0"
 TIMEOUT = 300.0
 """Seconds for an evaluation whose tool or config names none."""
 _MOST_GOAL = 4_000
+_MOST_SEALED = 40
+_LOADED = (".py", ".json", ".jsonl", ".csv", ".npy", ".npz", ".sh")
 
 
 class TaskFolder(Record):
@@ -39,6 +43,18 @@ class TaskFolder(Record):
         """Read a settings file; empty without one."""
         return read_yaml(self.text(path))
 
+    def sealed(self, evaluator: str, program: str) -> tuple[str, ...]:
+        """Name the evaluator, and what it may load of the files beside it."""
+        place = PurePosixPath(evaluator).parent
+        beside = [
+            path
+            for path in self.files
+            if PurePosixPath(path).parent == place
+            and PurePosixPath(path).suffix in _LOADED
+            and path not in (evaluator, program)
+        ]
+        return tuple(map(literal, (evaluator, *(beside if len(beside) <= _MOST_SEALED else ()))))
+
     def beside(self, stem: str) -> str:
         """Return the only file at the top with this name before its suffix, or nothing."""
         found = [path for path in self.files if "/" not in path and PurePosixPath(path).stem == stem]
@@ -56,6 +72,12 @@ class PeerTask(Record):
     """Files that the task needs and the folder lacks, as the candidate that a script holds as text."""
     refusal: str = ""
     """Why it cannot run here, with the remedy; empty if it can."""
+
+    def from_nothing(self) -> PeerTask:
+        """Return the task for an empty program: it is worth nothing, and the evaluator is not asked."""
+        why = f"an empty program scores {NOTHING}; name less after --empty where programs that work score less"
+        draft = replace(self.draft, command=f"{self.draft.command} --empty {NOTHING}", stages=())
+        return replace(self, draft=draft.with_note("command", why))
 
     @property
     def sentence(self) -> str:

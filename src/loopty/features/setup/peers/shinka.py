@@ -46,7 +46,7 @@ def correct_program(folder: TaskFolder, evaluator: str, program: str, config: st
         (literal(program),),
         statement=goal(setting(settings, "evo_config", "task_sys_msg")) or _goal_in(starter),
         direction=MAX,
-        files=(literal(evaluator),),
+        files=folder.sealed(evaluator, program),
         timeout_seconds=_seconds(starter) or TIMEOUT,
         attempts=int(number(setting(settings, "evo_config", "num_generations")) or 100),
         model=_model(settings),
