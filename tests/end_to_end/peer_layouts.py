@@ -174,9 +174,11 @@ Make main.py faster.
 - **Primary**: total_ms (ms, lower is better)
 
 ## Files in Scope
+### Python
 - `main.py`: the program
 - `lib/` (all of it)
-- `.auto/measure.sh` must not: do not modify
+- `.auto/measure.sh` may be updated
+- `secret.py`: do not modify
 
 ## Constraints
 Keep the output.
@@ -186,6 +188,7 @@ Keep the output.
     ".auto/config.json": '{"maxIterations": 30}',
     "main.py": "print('hello: 99')\n",
     "lib/work.py": "X = 1\n",
+    "secret.py": "X = 1\n",
 }
 EVO = {
     ".evo/meta.json": '{"active": "run_0000"}',

@@ -51,7 +51,7 @@ _PLACES = (
 )
 _PRIMARY = re.compile(r"\*\*Primary\*\*:?\s*`?([^\s`(,]+)`?\s*([^\n]*)", re.IGNORECASE)
 _PRINTED = re.compile(r"METRIC (\w+)=")
-_HEADING = re.compile(r"^#+\s*(.+?)\s*$", re.MULTILINE)
+_HEADING = re.compile(r"^(#+)\s*(.+?)\s*$", re.MULTILINE)
 _WORD = re.compile(r"[\w./*-]+")
 _ITERATIONS = re.compile(r'"maxIterations"\s*:\s*(\d+)')
 
@@ -97,10 +97,11 @@ def _direction(words: str, metric: str) -> str:
 
 
 def _part(text: str, heading: str) -> str:
-    """Return what stands under a heading, to the next one."""
+    """Return what stands under a heading, to the next one of its level or above."""
     headings = list(_HEADING.finditer(text))
-    for one, after in zip(headings, [*headings[1:], None], strict=True):
-        if one[1].lower().startswith(heading):
+    for place, one in enumerate(headings):
+        if one[2].lower().startswith(heading):
+            after = next((other for other in headings[place + 1 :] if len(other[1]) <= len(one[1])), None)
             return text[one.end() : after.start() if after else len(text)].strip()
     return ""
 
@@ -115,6 +116,8 @@ def _scope(text: str, files: Sequence[str]) -> tuple[str, ...]:
     ]
     found: list[str] = []
     for word in dict.fromkeys(words):
+        if word.startswith((".auto", "autoresearch.")):
+            continue  # what scores is no candidate, whatever the prompt allows an agent
         folder = word.removesuffix("/**").removesuffix("/*")
         if word in files:
             found.append(literal(word))

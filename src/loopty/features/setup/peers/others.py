@@ -16,6 +16,7 @@ from loopty.features.setup.peers.peer_task import MAX, PeerTask, TaskFolder, fun
 from loopty.features.setup.task_draft import GateDraft, TaskDraft
 from loopty.kit.paths import literal
 
+_WRITES_RESULT = re.compile(r"EVO_RESULT_PATH|\bevo_agent\b|evo-agent|\bloopty_sdk\b")
 _META, _CONFIG = ".evo/meta.json", "config.json"
 
 
@@ -41,9 +42,16 @@ def evo_task(folder: TaskFolder) -> PeerTask | None:
         filled(line),
         (literal(target),),
         direction="min" if config.get("metric") == "min" else MAX,
+        result=_result(folder, line),
         gates=tuple(GateDraft(f"gate-{n}", filled(one)) for n, one in enumerate(lines, 1) if isinstance(one, str)),
     ).with_note("direction", "the config of evo says so")
     return PeerTask("evo", f".evo has the benchmark {line}", draft)
+
+
+def _result(folder: TaskFolder, line: str) -> str:
+    """Say where the result is: evo takes what is printed, where the benchmark writes no file."""
+    texts = (folder.text(word) for word in line.split() if word in folder.files)
+    return "file" if any(_WRITES_RESULT.search(text) for text in texts) else "stdout"
 
 
 def _json(text: str) -> dict[str, Any]:
