@@ -32,6 +32,7 @@ def test_two_files_without_a_repository_evolve_and_the_same_line_resumes(folder)
     assert "there is no git repository: made one in" in said
     assert "recognised OpenEvolve: evaluator.py scores initial_program.py" in said
     assert "no --model: random edits" in said
+    assert "integrity is strong: run of the program runs in a sandbox of its own" in said
     assert json.loads(first.stdout)["counts"][0]["started"] == 1
     again = folder.json("evolve", "initial_program.py", "evaluator.py", "--iterations", "2", "--quiet")
     assert (again["run"], again["counts"][0]["started"]) == (1, 2)

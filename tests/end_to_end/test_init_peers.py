@@ -25,7 +25,8 @@ def test_an_evaluator_of_openevolve_is_called_and_cannot_be_changed(peer_place):
     assert first + "other numbers: nearest, eval_time wrote loopty.toml" in text
     assert "candidates may change initial_program.py" in text
     task = load(place.top)
-    assert task.benchmark.command == "python3 -m loopty_sdk.evaluate_program evaluator.py initial_program.py"
+    line = "python3 -m loopty_sdk.evaluate_program evaluator.py initial_program.py --isolated run"
+    assert (task.benchmark.command, task.benchmark.isolated) == (line, True)
     assert (task.access.write, task.objective.direction) == (("initial_program.py",), "max")
     assert "evaluator.py" in task.benchmark.files
     place.loopty("optimize")

@@ -23,6 +23,8 @@ Score a program with the evaluator of another tool, as it is.
   --as TOOL    whose evaluator it is: {", ".join(KINDS)}. Default: openevolve, with evaluate(program_path)
   --stage N    call evaluate_stageN, for the cascade; `all` calls each and merges their results
   --args JSON  what the task gives its evaluator: options of shinka; args and timeout of coral
+  --isolated NAMES  the functions of the program that the evaluator calls, with commas: they run in a sandbox of
+               their own, and the evaluator gets a program that calls them there
   --empty SCORE  the score of an empty program, for a search that starts from nothing"""
 
 
@@ -33,6 +35,7 @@ class _Order(NamedTuple):
     stage: str
     arguments: str
     empty: str
+    isolated: str
 
 
 def main() -> None:
@@ -51,6 +54,10 @@ def main() -> None:
 def _evaluate(order: _Order) -> dict[str, Any]:
     if order.empty and os.path.isfile(order.program) and not _text(order.program).strip():  # noqa: PTH113
         return {"score": float(order.empty)}
+    if order.isolated:
+        from .isolated_program import write_program
+
+        order = order._replace(program=write_program(order.program, order.isolated.split(",")))
     task = import_module(f".{order.tool}_task", __package__)
     result: dict[str, Any] = task.evaluate(order.evaluator, order.program, order.stage, order.arguments)
     return result
@@ -67,7 +74,7 @@ def _parse(words: list[str]) -> _Order:
         sys.stdout.write(f"{_HELP}\n")
         sys.exit()
     files = []
-    given = {"--as": KINDS[0], "--stage": "", "--args": "", "--empty": ""}
+    given = {"--as": KINDS[0], "--stage": "", "--args": "", "--empty": "", "--isolated": ""}
     rest = iter(words)
     for word in rest:
         option, has_value, value = word.partition("=")
@@ -85,7 +92,9 @@ def _parse(words: list[str]) -> _Order:
         _refuse(f"--stage needs a number or `all`, not {given['--stage']!r}")
     if len(files) != 2:
         _refuse(f"it needs two files, not {len(files)}")
-    return _Order(files[0], files[1], given["--as"], given["--stage"], given["--args"], given["--empty"])
+    return _Order(
+        files[0], files[1], given["--as"], given["--stage"], given["--args"], given["--empty"], given["--isolated"]
+    )
 
 
 def _refuse(reason: str) -> None:

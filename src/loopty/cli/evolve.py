@@ -15,7 +15,6 @@ from loopty.cli.optimize import optimize_verb
 from loopty.cli.output import here, json_option, say, say_paragraph, unsafe_option
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
-from loopty.features.setup.peers.peer_task import NOTHING
 from loopty.kit.records import replace
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def evolve_verb(
     else:
         if files.is_new:
             (files.folder / files.program).touch()
-        _write_task(draft, top, as_json, unsafe, is_checked=not files.is_new)
+        _write_task(peer, draft, top, as_json, unsafe, is_checked=not files.is_new)
     if known and iterations and here().history.runs:
         here().budget({"attempts": iterations})
     context.invoke(optimize_verb, quiet=quiet, as_json=as_json, unsafe=unsafe)
@@ -122,16 +121,19 @@ def _with_choices(
 
 def _require_same(known: Task, draft: TaskDraft, model: str | None) -> None:
     """Raise Misuse where the task file is of another task, or names another model."""
-    if known.benchmark.command not in (draft.command, f"{draft.command} --empty {NOTHING}"):
-        raise Misuse(f"{TASK_FILE} is of another task ({known.benchmark.command}): --force writes it anew")
+    known_command = str(known.benchmark.command)
+    if known_command != draft.command and not known_command.startswith(f"{draft.command} --"):
+        raise Misuse(f"{TASK_FILE} is of another task ({known_command}): --force writes it anew")
     if model and model not in (known.roles.evolver.model, *known.roles.evolver.models):
         raise Misuse(f"{TASK_FILE} names another model: change it there, under [roles.evolver]")
 
 
-def _write_task(draft: TaskDraft, top: Path, as_json: bool, unsafe: bool, is_checked: bool) -> None:
+def _write_task(
+    peer: PeerTask, draft: TaskDraft, top: Path, as_json: bool, unsafe: bool, is_checked: bool
+) -> None:
     """Write the task file, once the evaluator has scored the program as it is."""
     from loopty.features.setup.draft_checks import DraftChecks, lock_init
-    from loopty.features.setup.peers.stages import with_reached_stages
+    from loopty.features.setup.peers.finished_task import finished_task
     from loopty.features.setup.prover import CheckTime, TaskProver
     from loopty.features.setup.template import render_task_file
     from loopty.git.repository import Repository
@@ -151,5 +153,8 @@ def _write_task(draft: TaskDraft, top: Path, as_json: bool, unsafe: bool, is_che
     if proven.check.problem is not None:
         print_failed(proven, top / TASK_FILE, ("", ""), as_json)
         sys.exit(1)
-    checks.write(with_reached_stages(proven.draft, lambda one: checks.run(one).result))
+    written, said = finished_task(peer, proven, lambda one: checks.run(one).result)
+    checks.write(written)
+    if said:
+        say_paragraph(said)
     say(f"wrote {TASK_FILE}; `loopty init --force` proves that the score is about the program")

@@ -194,6 +194,7 @@ def init_verb(
     """
     from loopty.features.setup.draft_checks import DraftChecks, lock_init
     from loopty.features.setup.installed_folders import environment_folders
+    from loopty.features.setup.peers.finished_task import finished_task
     from loopty.features.setup.peers.recognised_tasks import task_here, write_new_files
     from loopty.features.setup.proposal_text import (
         folder_tasks,
@@ -336,6 +337,12 @@ def init_verb(
         _restore(path, former)
         print_insensitive(proven, other_line(proposed, [one.command for one in drafts]), as_json)
         sys.exit(1)
+    if peer:
+        written, said = finished_task(peer, proven, lambda one: checks.run(one).result)
+        checks.write(written)
+        proven = replace(proven, draft=written)
+        if said:
+            say_paragraph(said)
     if questions.has_terminal and not proven.why_direction:
         name, value = proven.score
         say_paragraph(f"the score is {name} {value:g}")

@@ -131,6 +131,23 @@ def test_a_seed_in_a_script_becomes_a_file_for_each_part(found):
     assert task.draft.statement == "Say it well"
 
 
+def test_a_program_of_which_only_functions_are_used_can_have_a_sandbox_of_its_own(found):
+    task = found(STAGES)
+    assert task.isolation.names == ("run",)
+    assert task.isolation.draft.isolated
+    assert [one.command.rpartition(" --")[2] for one in (task.isolation.draft, *task.isolation.draft.stages)] == [
+        "isolated run",
+        "isolated run",
+    ]
+    reads = OPENEVOLVE["evaluator.py"] + "\nSOURCE = lambda program_path: open(program_path).read()\n"
+    assert found({**OPENEVOLVE, "evaluator.py": reads}).isolation.reason == "evaluator.py reads the program's text"
+    value = {"initial_program.py": OPENEVOLVE["initial_program.py"] + "\nSIZE = 3\n"}
+    uses = {"evaluator.py": OPENEVOLVE["evaluator.py"].replace("program.run()", "program.run() * program.SIZE")}
+    assert (
+        "uses SIZE of the program, which is no function" in found({**OPENEVOLVE, **value, **uses}).isolation.reason
+    )
+
+
 def test_the_metric_direction_and_scope_of_pi_autoresearch_are_those_of_its_prompt(found):
     draft = found(PI_AUTORESEARCH).draft
     assert (draft.score_key, draft.direction, draft.attempts) == ("total_ms", "min", 30)

@@ -65,9 +65,8 @@ def _task(folder: TaskFolder, script: str, call: ast.Call, file: str = "") -> Pe
     refusal = "" if path else f"the seed of {script} is computed: write it to a file and pass open(FILE).read()"
     what = f"{script} calls {_CALL}; its seed is {path or 'computed'}"
     draft = draft.with_note("direction", "GEPA maximises its score")
-    return PeerTask(
-        "GEPA", what, draft, {name: text for name, text in new_files.items() if not folder.has(name)}, refusal
-    )
+    missing = {name: text for name, text in new_files.items() if not folder.has(name)}
+    return PeerTask("GEPA", what, draft, missing, refusal=refusal)
 
 
 def _call(text: str) -> ast.Call | None:

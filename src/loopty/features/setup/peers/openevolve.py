@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.features.setup.build_facts import evaluates_programs, has_blocks
+from loopty.features.setup.peers.isolation import isolation_of
 from loopty.features.setup.peers.peer_task import (
     EVALUATE,
     MAX,
@@ -60,7 +61,8 @@ def evaluated_program(folder: TaskFolder, evaluator: str, program: str, config: 
         api_base=str(setting(settings, "llm", "api_base") or ""),
     ).with_note("command", f"{evaluator} scores {program}: {'its stages' if stages else 'evaluate(program_path)'}")
     what = f"{evaluator} scores {program}{f', {config} sets the budget' if config else ''}"
-    return PeerTask("OpenEvolve", what, draft.with_note("direction", "OpenEvolve maximises its score"))
+    draft = draft.with_note("direction", "OpenEvolve maximises its score")
+    return PeerTask("OpenEvolve", what, draft, isolation=isolation_of(folder, evaluator, program, draft))
 
 
 def _marked_program(folder: TaskFolder) -> str:

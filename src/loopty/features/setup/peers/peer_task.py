@@ -61,6 +61,14 @@ class TaskFolder(Record):
         return found[0] if len(found) == 1 else ""
 
 
+class Isolation(Record):
+    """The task with the program in a sandbox of its own; or why that cannot be."""
+
+    draft: TaskDraft | None = None
+    names: tuple[str, ...] = ()
+    reason: str = ""
+
+
 class PeerTask(Record):
     """What was recognised in a folder."""
 
@@ -70,6 +78,8 @@ class PeerTask(Record):
     draft: TaskDraft
     new_files: Mapping[str, str] = field(default_factory=dict)
     """Files that the task needs and the folder lacks, as the candidate that a script holds as text."""
+    isolation: Isolation | None = None
+    """The program in a sandbox of its own; None where nothing is known about that."""
     refusal: str = ""
     """Why it cannot run here, with the remedy; empty if it can."""
 
@@ -77,7 +87,7 @@ class PeerTask(Record):
         """Return the task for an empty program: it is worth nothing, and the evaluator is not asked."""
         why = f"an empty program scores {NOTHING}; name less after --empty where programs that work score less"
         draft = replace(self.draft, command=f"{self.draft.command} --empty {NOTHING}", stages=())
-        return replace(self, draft=draft.with_note("command", why))
+        return replace(self, draft=draft.with_note("command", why), isolation=None)
 
     @property
     def sentence(self) -> str:

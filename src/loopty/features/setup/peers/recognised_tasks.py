@@ -50,7 +50,10 @@ def task_here(top: Path, files: Sequence[str], start: Path) -> PeerTask | None:
 def below_top(task: PeerTask, folder: str) -> PeerTask:
     """Return a task of a folder as it is from the top of its repository."""
     new_files = {f"{folder}/{name}": text for name, text in task.new_files.items()}
-    return replace(task, draft=in_folder(task.draft, folder), new_files=new_files)
+    form = task.isolation
+    if form and form.draft:
+        form = replace(form, draft=in_folder(form.draft, folder))
+    return replace(task, draft=in_folder(task.draft, folder), new_files=new_files, isolation=form)
 
 
 def write_new_files(top: Path, task: PeerTask) -> None:

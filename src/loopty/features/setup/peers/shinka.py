@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from loopty.features.setup.peers.isolation import isolation_of
 from loopty.features.setup.peers.peer_task import (
     EVALUATE,
     MAX,
@@ -53,7 +54,8 @@ def correct_program(folder: TaskFolder, evaluator: str, program: str, config: st
     )
     draft = draft.with_note("command", f"{evaluator} writes metrics.json and correct.json for {program}")
     what = f"{evaluator} scores {program}{f', {config} sets the budget' if config else ''}"
-    return PeerTask("ShinkaEvolve", what, draft.with_note("direction", "ShinkaEvolve maximises combined_score"))
+    draft = draft.with_note("direction", "ShinkaEvolve maximises combined_score")
+    return PeerTask("ShinkaEvolve", what, draft, isolation=isolation_of(folder, evaluator, program, draft))
 
 
 def writes_metrics(text: str) -> bool:
