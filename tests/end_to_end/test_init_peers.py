@@ -4,7 +4,7 @@ import pytest
 
 from loopty.taskfile.read import load
 
-from .peer_layouts import AIDE, AUTORESEARCH, LAYOUTS, OPENEVOLVE
+from .peer_layouts import AIDE, AUTORESEARCH, CORAL, GEPA, OPENEVOLVE
 
 
 @pytest.fixture
@@ -21,11 +21,12 @@ def peer_place(place):
 def test_an_evaluator_of_openevolve_is_called_and_cannot_be_changed(peer_place):
     place = peer_place(OPENEVOLVE)
     text = " ".join(place.loopty("init", "--yes", "--attempts", "4").stderr.split())
-    first = "score: combined_score 0.5, higher is better (the name combined_score says so); "
+    first = "score: combined_score 0.5, higher is better (OpenEvolve maximises its score); "
     assert first + "other numbers: nearest, eval_time wrote loopty.toml" in text
     assert "candidates may change initial_program.py" in text
     task = load(place.top)
-    assert task.benchmark.command == "python3 -m loopty_sdk.evaluate_program evaluator.py initial_program.py"
+    line = "python3 -m loopty_sdk.evaluate_program evaluator.py initial_program.py --isolated run"
+    assert (task.benchmark.command, task.benchmark.isolated) == (line, True)
     assert (task.access.write, task.objective.direction) == (("initial_program.py",), "max")
     assert "evaluator.py" in task.benchmark.files
     place.loopty("optimize")
@@ -35,20 +36,19 @@ def test_an_evaluator_of_openevolve_is_called_and_cannot_be_changed(peer_place):
         assert place.git("show", f"{commit}:evaluator.py") == OPENEVOLVE["evaluator.py"]
 
 
-@pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "openevolve"])
-def test_what_loopty_cannot_call_is_refused_with_the_reason_and_nothing_is_written(peer_place, name):
-    place = peer_place(LAYOUTS[name])
-    done = place.loopty("init", "--yes", code=1)
-    scoring = {
-        "shinka": "evaluate.py",
-        "coral": "eval/grader.py",
-        "autoresearch": "prepare.py",
-        "gepa": "optimize.py",
-    }
-    text = " ".join(done.stderr.split())
-    assert f"{scoring[name]} may score it" in text if name in scoring else "neither a benchmark nor tests" in text
-    assert "loopty init --yes --command" in text
-    assert "next: loopty run" not in text
+def test_the_task_of_another_tool_is_said_measured_and_runs(peer_place):
+    place = peer_place(CORAL)
+    text = " ".join(place.loopty("init", "--yes", "--unproven", "--attempts", "2").stderr.split())
+    assert text.startswith("recognised CORAL: eval/grader.py looks at seed/")
+    assert "score 6.43," in text
+    assert place.json("optimize", "--quiet")["sound"]
+
+
+def test_a_seed_that_is_computed_is_refused_with_the_remedy_and_nothing_is_written(peer_place):
+    script = GEPA["optimize.py"].replace('open("candidate.txt").read()', "make_seed()")
+    place = peer_place({"optimize.py": script})
+    done = place.loopty("init", "--yes", code=2)
+    assert "the seed of optimize.py is computed: write it to a file" in done.stderr
     assert not (place.top / "loopty.toml").exists()
 
 

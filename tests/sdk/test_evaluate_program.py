@@ -41,7 +41,7 @@ def test_a_stage_has_a_function_of_its_own(tmp_path: Path, words: tuple[str, ...
     ("words", "reason"),
     [
         (("evaluator.py",), "it needs two files, not 1"),
-        (("evaluator.py", "program.txt", "--stage", "x"), "--stage needs a number, not 'x'"),
+        (("evaluator.py", "program.txt", "--stage", "x"), "--stage needs a number or `all`, not 'x'"),
         (("evaluator.py", "program.txt", "--stages", "1"), "there is no option --stages"),
     ],
 )

@@ -1,9 +1,10 @@
-"""Score a program with an evaluator of OpenEvolve or SkyDiscover, as it is: `evaluate(program_path)`.
+"""Score a program with the evaluator of another tool, as it is.
 
     python3 -m loopty_sdk.evaluate_program evaluator.py program.py [--stage 1]
+    python3 -m loopty_sdk.evaluate_program evaluate.py initial.py --as shinka
 
-With `--stage N` it calls `evaluate_stageN` instead, for a stage of the cascade. The score is `combined_score`,
-else the mean of the numbers. An exception is a failure, never a score.
+Without `--as` it calls `evaluate(program_path)`, as OpenEvolve and SkyDiscover do. An exception is a failure,
+never a score.
 """
 
 from .program_evaluation import main

@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
-from importlib.machinery import ModuleSpec
-from importlib.util import module_from_spec, spec_from_file_location
-from types import ModuleType
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
+from .peer_results import is_number_text
 from .publish import publish_once
+from .stand_ins import offer_stand_ins
 
-_RESULT_MODULE = "openevolve.evaluation_result"
-_USAGE = "usage: python3 -m loopty_sdk.evaluate_program EVALUATOR PROGRAM [--stage N]"
+KINDS = ("openevolve", "shinka", "gepa", "coral")
+_USAGE = "usage: python3 -m loopty_sdk.evaluate_program EVALUATOR PROGRAM [OPTION]..."
 _HELP = f"""{_USAGE}
 
-Score a program with evaluate(program_path).
+Score a program with the evaluator of another tool, as it is.
 
-  EVALUATOR  the file that has the function
-  PROGRAM    the candidate's program
-  --stage N  call evaluate_stageN, for the cascade"""
+  EVALUATOR    the file that has the function, the script or the grader
+  PROGRAM      the candidate's program; a folder for coral, and for candidates of gepa in parts
+  --as TOOL    whose evaluator it is: {", ".join(KINDS)}. Default: openevolve, with evaluate(program_path)
+  --stage N    call evaluate_stageN, for the cascade; `all` calls each and merges their results
+  --args JSON  what the task gives its evaluator: options of shinka; args and timeout of coral
+  --isolated NAMES  the functions of the program that the evaluator calls, with commas: they run in a sandbox of
+               their own, and the evaluator gets a program that calls them there
+  --empty SCORE  the score of an empty program, for a search that starts from nothing"""
 
 
-class EvaluationResult:
-    """What evaluators import from OpenEvolve, where that is not installed."""
-
-    def __init__(self, metrics: dict[str, Any], artifacts: dict[str, Any] | None = None) -> None:
-        self.metrics = metrics
-        self.artifacts = artifacts or {}
+class _Order(NamedTuple):
+    evaluator: str
+    program: str
+    tool: str
+    stage: str
+    arguments: str
+    empty: str
+    isolated: str
 
 
 def main() -> None:
-    evaluator, program, name = _arguments(sys.argv[1:])
+    order = _parse(sys.argv[1:])
     stdout = os.dup(1)
     os.dup2(2, 1)  # what evaluator and program print is no result
-    function = getattr(_load(evaluator), name, None)
-    if function is None:
-        sys.exit(f"{evaluator} has no function {name}")
-    text = json.dumps(result_of(function(os.path.abspath(program))), allow_nan=False)  # noqa: PTH100
+    offer_stand_ins()
+    text = json.dumps(_evaluate(order), allow_nan=False)
     path = os.environ.get("EVO_RESULT_PATH")
     if path:
         publish_once(path, text)
@@ -47,79 +51,52 @@ def main() -> None:
         os.write(stdout, f"{text}\n".encode())
 
 
-def _arguments(words: list[str]) -> tuple[str, str, str]:
-    """The evaluator's file, the program's, and the name of the function."""
+def _evaluate(order: _Order) -> dict[str, Any]:
+    if order.empty and os.path.isfile(order.program) and not _text(order.program).strip():  # noqa: PTH113
+        return {"score": float(order.empty)}
+    if order.isolated:
+        from .isolated_program import write_program
+
+        order = order._replace(program=write_program(order.program, order.isolated.split(",")))
+    task = import_module(f".{order.tool}_task", __package__)
+    result: dict[str, Any] = task.evaluate(order.evaluator, order.program, order.stage, order.arguments)
+    return result
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib is slow to import
+        return file.read()
+
+
+def _parse(words: list[str]) -> _Order:
     # By hand: argparse takes longer than a short evaluation.
     if "-h" in words or "--help" in words:
         sys.stdout.write(f"{_HELP}\n")
         sys.exit()
-    files, stage = [], ""
+    files = []
+    given = {"--as": KINDS[0], "--stage": "", "--args": "", "--empty": "", "--isolated": ""}
     rest = iter(words)
     for word in rest:
         option, has_value, value = word.partition("=")
-        if option == "--stage":
-            stage = value if has_value else next(rest, "")
-            if not stage.isdecimal():
-                _refuse(f"--stage needs a number, not {stage!r}")
+        if option in given:
+            given[option] = value if has_value else next(rest, "")
         elif word.startswith("-"):
             _refuse(f"there is no option {option}")
         else:
             files.append(word)
+    if given["--as"] not in KINDS:
+        _refuse(f"--as needs one of {', '.join(KINDS)}, not {given['--as']!r}")
+    if given["--empty"] and not is_number_text(given["--empty"]):
+        _refuse(f"--empty needs a finite number, not {given['--empty']!r}")
+    if "--stage" in "".join(words) and not (given["--stage"].isdecimal() or given["--stage"] == "all"):
+        _refuse(f"--stage needs a number or `all`, not {given['--stage']!r}")
     if len(files) != 2:
         _refuse(f"it needs two files, not {len(files)}")
-    return files[0], files[1], f"evaluate_stage{int(stage)}" if stage else "evaluate"
+    return _Order(
+        files[0], files[1], given["--as"], given["--stage"], given["--args"], given["--empty"], given["--isolated"]
+    )
 
 
 def _refuse(reason: str) -> None:
     sys.stderr.write(f"{_USAGE}\n{reason}\n")
     sys.exit(2)
-
-
-def result_of(returned: Any) -> dict[str, Any]:
-    """The result in what an evaluator returned: a dictionary, or an object with metrics. Raises ValueError."""
-    metrics = getattr(returned, "metrics", returned)
-    if not isinstance(metrics, dict):
-        raise ValueError(f"the evaluator returned {type(returned).__name__}, not a dictionary of metrics")
-    numbers = {str(name): float(value) for name, value in metrics.items() if _is_number(value)}
-    if not numbers:
-        raise ValueError(f"the evaluator returned no finite number: {metrics!r:.200}")
-    score = numbers.get("combined_score", sum(numbers.values()) / len(numbers))
-    return {"score": score, "metrics": numbers}
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return not isinstance(value, (bool, str, bytes)) and math.isfinite(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def _load(path: str) -> ModuleType:
-    sys.meta_path.append(_ResultFinder)  # after all others: an installed package is used
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # noqa: PTH100, PTH120
-    spec = spec_from_file_location("evaluator", path)
-    if spec is None or spec.loader is None:
-        sys.exit(f"{path} is no Python file")
-    module = sys.modules["evaluator"] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-class _ResultFinder:
-    """Lets `from openevolve.evaluation_result import EvaluationResult` work without the package."""
-
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        is_package = name == _RESULT_MODULE.partition(".")[0]
-        if not is_package and name != _RESULT_MODULE:
-            return None
-        return ModuleSpec(name, _ResultFinder, is_package=is_package)  # type: ignore[arg-type]
-
-    @staticmethod
-    def create_module(_spec: ModuleSpec) -> None:
-        """Let the interpreter make it."""
-
-    @staticmethod
-    def exec_module(module: ModuleType) -> None:
-        if module.__name__ == _RESULT_MODULE:
-            module.EvaluationResult = EvaluationResult  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -96,6 +97,7 @@ class Questions:
 
 
 @click.command("init")
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--command",
     "benchmark",
@@ -161,6 +163,7 @@ class Questions:
 @json_option
 @unsafe_option
 def init_verb(
+    folder: Path | None,
     benchmark: str | None,
     write: tuple[str, ...],
     param: tuple[str, ...],
@@ -183,12 +186,16 @@ def init_verb(
 ) -> None:
     """Write a commented loopty.toml, and prove it by running the benchmark.
 
-    Looks at the repository for a benchmark, its sources and its tests, and proposes what to run. When the checked
+    FOLDER, by default the current one, may hold a task of another tool (OpenEvolve, ShinkaEvolve, GEPA, CORAL,
+    autoresearch, evo, AIDE, Optuna), which is wired as it is. Otherwise it
+    looks at the repository for a benchmark, its sources and its tests, and proposes what to run. When the checked
     run fails and the cause is known, it changes the task file and tries again. Asks on a terminal, unless --yes.
     Exits with 1 when the checked run fails, and when it finds neither a benchmark nor tests.
     """
     from loopty.features.setup.draft_checks import DraftChecks, lock_init
     from loopty.features.setup.installed_folders import environment_folders
+    from loopty.features.setup.peers.finished_task import finished_task
+    from loopty.features.setup.peers.recognised_tasks import task_here, write_new_files
     from loopty.features.setup.proposal_text import (
         folder_tasks,
         installed_text,
@@ -212,6 +219,8 @@ def init_verb(
     from loopty.git.repository import Repository
     from loopty.taskfile import read
 
+    if folder:
+        os.chdir(folder)
     repository = Repository.open(Path.cwd())
     repository.head()  # before any question: without a commit there is nothing to start from
     path = repository.top / TASK_FILE
@@ -241,7 +250,14 @@ def init_verb(
         benchmark, files = begun.command, [*files, begun.path]
         direction = direction or "min"  # what it was asked to report is a time
         facts = repository_facts(repository.top, files)
-    proposed = folder_tasks(repository.top, files, Path.cwd()) or propose_tasks(facts)
+    peer = None if benchmark else task_here(repository.top, files, Path.cwd())
+    if peer:
+        say_paragraph(peer.sentence)
+        if peer.refusal:
+            raise Misuse(f"this task of {peer.tool} cannot be wired as it is: {peer.refusal}")
+        write_new_files(repository.top, peer)
+        files += peer.new_files
+    proposed = [peer.draft] if peer else folder_tasks(repository.top, files, Path.cwd()) or propose_tasks(facts)
     found = tasks_to_try(facts, proposed)
     if not (benchmark or found):
         # Of the task of another tool, loading the program measures nothing.
@@ -255,6 +271,7 @@ def init_verb(
     )
     draft = next((one for one in proposed if one.command == line), None) or propose_task(facts, line)
     is_write_given = bool(write)
+    parameters = parameters or dict(draft.parameters)
     if not write and not parameters:
         if not (draft.write or questions.has_terminal):
             raise Misuse(nothing_to_change(facts, line))
@@ -263,9 +280,11 @@ def init_verb(
     require_matches(write, files)
     goal = questions.ask("What should improve", draft.statement) if statement is None else statement
     gates = tuple(GateDraft(f"gate-{count}" if count > 1 else "gate", one) for count, one in enumerate(gate, 1))
-    if not gates and draft.gates and questions.is_open:
+    if not gates and draft.gates and questions.is_open and not peer:
         answer = questions.ask("Command that candidates must pass (- for none)", draft.gates[0].command)
         gates = (replace(draft.gates[0], command=answer),) if answer.strip() not in ("", "-") else ()
+    elif peer and not gates:
+        gates = draft.gates
     if draft.isolated:
         gates = tuple(isolated_gate(one, facts) for one in gates)
     better = direction or (questions.direction(draft.direction) if no_check else draft.direction)
@@ -279,7 +298,7 @@ def init_verb(
         metrics=tuple(Metric(name, Direction(direction or direction_of(name) or better)) for name in metric),
         gates=gates,
         timeout_seconds=draft.timeout_seconds if timeout is None else timeout,
-        attempts=questions.ask("Number of experiments", 100) if attempts is None else attempts,
+        attempts=questions.ask("Number of experiments", draft.attempts) if attempts is None else attempts,
     )
     draft = with_proposer(draft, has_samplers=find_spec("optuna") is not None)
     if direction:
@@ -300,7 +319,7 @@ def init_verb(
     checks = DraftChecks(here, repository.top, unsafe)
     again = shlex.join(["loopty", "init", "--yes", "--force", "--command", line])
     retry = again if author else _line_to_start_over(sys.argv[1:])
-    given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
+    given = {"timeout_seconds": timeout is not None or peer, "direction": direction is not None or peer}
     try:
         while True:
             time = CheckTime(WITHIN_SECONDS if within is None else within)
@@ -323,6 +342,12 @@ def init_verb(
         _restore(path, former)
         print_insensitive(proven, other_line(proposed, [one.command for one in drafts]), as_json)
         sys.exit(1)
+    if peer:
+        written, said = finished_task(peer, proven, lambda one: checks.run(one).result)
+        checks.write(written)
+        proven = replace(proven, draft=written)
+        if said:
+            say_paragraph(said)
     if questions.has_terminal and not proven.why_direction:
         name, value = proven.score
         say_paragraph(f"the score is {name} {value:g}")

@@ -27,6 +27,7 @@ class Group(NamedTuple):
 
 EVERY_DAY = {
     "init": Verb("init", "Write loopty.toml, and run the benchmark once to check it."),
+    "evolve": Verb("evolve", "Evolve a program against an evaluator of another tool."),
     "run": Verb("run", "Run experiments until the budget is spent; resumes, too."),
     "status": Verb("report", "Show where the run stands."),
     "pause": Verb("running", "Stop starting trials; let running ones finish."),

@@ -260,7 +260,7 @@ def _direction_of_words(words: list[str]) -> Direction | None:
 
 
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_NAMED_NUMBER = re.compile(rf"^\W*([A-Za-z][\w ./%()-]{{0,60}}?)\s*[:=]\s*({NUMBER})(?![\w.])")
+_NAMED_NUMBER = re.compile(rf"^\W*(?:METRIC )?([A-Za-z][\w ./%()-]{{0,60}}?)\s*[:=]\s*({NUMBER})(?![\w.])")
 _LONGEST_LINE = 1_000
 _MOST_NAMES = 200
 
@@ -298,7 +298,8 @@ _STEP = re.compile(r"\W*(?:epoch|step|iter(?:ation)?|fold|round)\b", re.IGNORECA
 
 
 _NAMED_NOT_FINITE = re.compile(
-    r"^\W*?(?:(?P<name>[A-Za-z][\w ./%()-]{0,60}?)[\"']?\s*[:=]\s*)?(?P<value>[-+]?(?:nan|inf(?:inity)?))\W*$",
+    r"^\W*?(?:METRIC )?(?:(?P<name>[A-Za-z][\w ./%()-]{0,60}?)[\"']?\s*[:=]\s*)?"
+    r"(?P<value>[-+]?(?:nan|inf(?:inity)?))\W*$",
     re.IGNORECASE,
 )
 

@@ -52,10 +52,10 @@ def folder_tasks(top: Path, files: Sequence[str], start: Path) -> list[TaskDraft
     facts = repository_facts(top / folder, inside)
     if not (facts.evaluated_programs or any(name in inside for name in _PROJECT_FILES)):
         return []
-    return [_in_folder(draft, folder) for draft in propose_tasks(facts)]
+    return [in_folder(draft, folder) for draft in propose_tasks(facts)]
 
 
-def _in_folder(draft: TaskDraft, folder: str) -> TaskDraft:
+def in_folder(draft: TaskDraft, folder: str) -> TaskDraft:
     """Return the draft as it is from the top of the repository, where trials start."""
     start = f"cd {shlex.quote(folder)} && "
 
@@ -69,6 +69,8 @@ def _in_folder(draft: TaskDraft, folder: str) -> TaskDraft:
     return replace(
         draft,
         command=start + draft.command,
+        stages=tuple(replace(stage, command=start + stage.command) for stage in draft.stages),
+        audit_command=start + draft.audit_command if draft.audit_command else "",
         write=below(draft.write),
         files=below(draft.files),
         scratch=tuple(f"{folder}/{name}" for name in draft.scratch),

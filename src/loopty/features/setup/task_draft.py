@@ -34,6 +34,14 @@ class GateDraft(Record):
     """Commands that test less, for where this one does not pass or takes too long."""
 
 
+class StageDraft(Record):
+    """A cheap command that comes before the benchmark, with what it has to reach."""
+
+    name: str
+    command: str
+    minimum: float
+
+
 class TaskDraft(Record):
     """The parts of a task file that `init` fills in."""
 
@@ -63,6 +71,13 @@ class TaskDraft(Record):
     output_mb: int = 64
     metrics: tuple[Metric, ...] = ()
     gates: tuple[GateDraft, ...] = ()
+    stages: tuple[StageDraft, ...] = ()
+    audit_command: str = ""
+    """Scores a node on examples that the search does not use."""
+    model: str = ""
+    """The model that the task of another tool asks for; a proposal, unless the proposer needs one."""
+    api_base: str = ""
+    """The address of a server with OpenAI's chat API that has this model."""
     times_the_tests: bool = False
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
     is_part: bool = False

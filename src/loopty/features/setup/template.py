@@ -62,7 +62,7 @@ seed = 0    # the same seed repeats the same experiments
 {_optional(draft, "devices", draft.devices)}
 # resources = ["port 8080"]         # other things that only one trial can use at a time
 
-[objective]
+{_stages(draft)}[objective]
 {_comment(draft, "direction")}direction = {toml_value(draft.direction)}
 {_metrics(draft)}
 [access]
@@ -74,9 +74,7 @@ seed = 0    # the same seed repeats the same experiments
 # [noise]                           # how sure to be that a gain is not luck
 # mode = "fast"                     # fewer measurements, more false keeps; the default is "careful"
 
-# [audit]                           # the held-out split, which the search never sees: loopty measure audit
-# files = ["held_out/**"]
-
+{_audit(draft)}
 # [sandbox]
 # kind = "auto"                     # namespaces | bubblewrap | landlock | container; loopty doctor tests them
 
@@ -98,8 +96,55 @@ kind = {toml_value(draft.proposer):<28} # for code without a model: mutate; with
                                     # a coding agent with your login: kind = "agent", agent = "codex" (or claude,
                                     # opencode, pi, gemini, qwen, aider, …): docs/agents.md of loopty
 
-# [roles.evolver]                   # the model for llm-code and llm-parameters: docs/models.md of loopty
-# model = "openai:gpt-5-mini"       # reads its key from OPENAI_API_KEY
+{_evolver(draft)}"""
+
+
+def _stages(draft: TaskDraft) -> str:
+    """Write the cheap stages; the keys of [benchmark] must all stand before them."""
+    if not draft.stages:
+        return _comment(draft, "stages")
+    limit = toml_value(_number(draft.timeout_seconds))
+    tables = (
+        f"[[benchmark.cascade]]\nname = {toml_value(stage.name)}\ncommand = {toml_value(stage.command)}\n"
+        f"timeout_seconds = {limit}\nminimum = {toml_value(_number(stage.minimum))}\n\n"
+        for stage in draft.stages
+    )
+    return _comment(draft, "stages") + "".join(tables)
+
+
+def _audit(draft: TaskDraft) -> str:
+    if draft.audit_command:
+        head = (
+            "[audit]                             # other examples than those of the search: loopty measure audit"
+        )
+        return f"{head}\ncommand = {toml_value(draft.audit_command)}\n"
+    return """\
+# [audit]                           # the held-out split, which the search never sees: loopty measure audit
+# files = ["held_out/**"]
+"""
+
+
+def _evolver(draft: TaskDraft) -> str:
+    """Write the model: in use, or as a proposal."""
+    is_used = draft.proposer == "llm-code"
+    model, server = draft.model or "openai:gpt-5-mini", ""
+    if is_used and draft.api_base:
+        server = "\n".join(
+            (
+                "[models.evolver]",
+                'provider = "openai"                 # the API that it speaks',
+                f"url = {toml_value(draft.api_base)}",
+                f"model = {toml_value(model)}",
+                "",
+                "",
+            )
+        )
+        model = "evolver"
+    mark = "" if is_used else "# "
+    return f"""\
+{server}\
+{mark}[roles.evolver]{" " * (19 - len(mark))}# the model for llm-code and llm-parameters: docs/models.md of loopty
+{mark}{f"model = {toml_value(model)}":<{34 - len(mark)}}# reads its key from OPENAI_API_KEY, for models of OpenAI
 # tokens = 500_000                  # the most it may use; or money_usd = 2.0
 """
 
