@@ -14,6 +14,7 @@ from .conftest import python_page_examples
 
 METHODS = {
     "init": "check",
+    "evolve": None,  # `init` and `run` for files of other tools
     "run": "optimize",
     "show": "detail",
     "apply": "make_branch",

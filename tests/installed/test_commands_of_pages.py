@@ -70,6 +70,7 @@ ELSEWHERE = {
     "--arm": "task files",
     "audit": "a held-out split: test_verbs.py has one",
     "dashboard": "an end: test_verbs.py asks it for a page",
+    "evolve": "files of another tool: test_verbs.py has some",
     "replay": "a file from elsewhere",
 }
 """Words of commands that need what is not here."""

@@ -35,6 +35,7 @@ USED = {
         "init, config trust, run, status, tree, show, diff, report, best, agent context, model cost, "
         "model direct, config budget, pause, resume, stop"
     ),
+    "another tool": "evolve",
     "by hand": (
         "draft new, draft try, draft submit, draft drop, draft merge, node approve, node discard, node reject, "
         "node undo, node recheck, measure rebaseline, measure audit, gate add, gate list, gate check, agent abort"
@@ -79,14 +80,34 @@ def test_a_run_from_init_to_its_report(place: UserPlace) -> None:
     assert_used(place, "a run")
 
 
+def test_a_program_and_an_evaluator_of_another_tool(place: UserPlace) -> None:
+    lines = (
+        "import importlib.util as u",
+        "",
+        "",
+        "def evaluate(path):",
+        "    spec = u.spec_from_file_location('p', path)",
+    )
+    more = (
+        "    p = u.module_from_spec(spec)",
+        "    spec.loader.exec_module(p)",
+        "    return {'combined_score': p.value()}",
+        "",
+    )
+    (place.top / "evaluator.py").write_text("\n".join((*lines, *more)))
+    told = place.loopty("evolve", "program.py", "evaluator.py", "--iterations", "2", "--quiet")
+    assert "2 attempts" in told
+    assert_used(place, "another tool")
+
+
 def test_nodes_by_hand(place: UserPlace) -> None:
     (place.top / "held_out.txt").write_text("1\n")
     benchmark = '[benchmark]\nfiles = ["bench.py"]\n'
     audit = '[audit]\nfiles = ["held_out.txt"]\ncommand = "python3 bench.py held_out.txt"\n'
     (place.top / "loopty.toml").write_text(TASK.replace("[benchmark]\n", benchmark) + audit)
     assert "check passed" in place.loopty("run", "1", "--check")
-    assert "no gates" in place.loopty("gate", "list")
     place.loopty("run", "1")
+    assert "no gates" in place.loopty("gate", "list")
     node = place.edited_draft(5)
     place.loopty("draft", "try", node, "--", "python3", "-c", "import program; assert program.value() == 8")
     place.loopty("gate", "add", node, "--name", "imports", "--command", "python3 -c 'import program'")
@@ -114,7 +135,7 @@ def test_what_becomes_of_a_result(place: UserPlace) -> None:
     assert "reproduced" in place.loopty("measure", "replay", "best")
     assert "digest" in place.loopty("export", "node", "best")
     assert "3 trials" in place.loopty("export", "trials", "trials.csv")
-    assert "--extra mlflow" in place.loopty("export", "mlflow", "sqlite:///m.db", code=2)
+    assert "mlflow-skinny" in place.loopty("export", "mlflow", "sqlite:///m.db", code=2)
     place.loopty("export", "wandb", "p", code=2)
     place.loopty("export", "otlp", "http://127.0.0.1:1", code=2)
     assert "branch" in place.loopty("export", "branch", "best")
