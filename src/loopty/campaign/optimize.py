@@ -85,6 +85,7 @@ class ProposerFactory(Record):
             files=self.files,
             leftovers=self.leftovers.read,
             role_model=self.models.of,
+            has_role=self.models.has,
             role_models=self.models.all_of,
             prompt_tokens=self.models.prompt_tokens,
             make_selector=make_selector,

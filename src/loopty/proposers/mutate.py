@@ -62,12 +62,8 @@ def mutate_node(
     writable: Callable[[str], Sequence[str]],
     text: Callable[[str, str], str | None],
     busy: Collection[str] = (),
-    bias: Callable[[str], float] = lambda _: 1.0,
 ) -> Proposal | None:
-    """Make a random edit of a writable file of the node that is not busy; None if nothing can change.
-
-    `bias` says how much more often than usual a mutation is drawn, by its name.
-    """
+    """Make a random edit of a writable file of the node that is not busy; None if nothing can change."""
     from loopty.proposers.mutation import mutate  # commands that only check the options do not load it
 
     paths = writable(parent.commit)
@@ -76,7 +72,7 @@ def mutate_node(
         if before is None:
             continue
         try:
-            mutation = mutate(before, path, rng, lambda kind: bias(mutation_name(kind)))
+            mutation = mutate(before, path, rng)
         except ValueError as error:
             raise Misuse(f"{path}, {error}: fix the markers") from None
         if mutation is not None:
