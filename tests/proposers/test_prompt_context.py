@@ -101,6 +101,16 @@ def test_the_limits_of_a_trial_and_the_budget_left_are_told():
     assert "reaches 9.5" in text
 
 
+def test_what_is_in_flight_stands_in_the_prompt():
+    story = Story()
+    story.ends(story.adds("1"), 0.5)
+    elsewhere = story.adds("1.1", summary="another idea")
+    ask = replace(make_ask(story.history), running=frozenset({NodeId(str(elsewhere))}))
+    text = make_context().text(ask, story.history[NodeId("1")])
+    assert "being tried now: no result yet" in text
+    assert "another idea | being tried" in text or "another idea" in text.partition("being tried now")[2]
+
+
 def test_what_was_tried_is_shown_with_its_first_changed_lines():
     story = Story()
     story.ends(story.adds("1", summary="sort first"), 0.5)

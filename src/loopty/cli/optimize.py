@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     metavar="best|NODE|baseline",
     help="What a new run measures first. Default: best of the run before; baseline with --new-run.",
 )
+@click.option("--estimate", is_flag=True, help="Print what a run costs and can show, and start nothing.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty worker`.")
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 def optimize_verb(
     new_run: bool,
     start_from: str,
+    estimate: bool,
     quiet: bool,
     as_json: bool,
     listen: str | None,
@@ -73,6 +75,9 @@ def optimize_verb(
         say(text)
 
     campaign = here_with_trust(trust, talk)
+    if estimate:
+        _print_estimate(campaign, new_run, as_json)
+        return
     try:
         on_step = (lambda _: None) if quiet else line.show
         session = campaign.start_session(new_run, unsafe, on_step, listen or "", hosts, start_from)
@@ -80,6 +85,9 @@ def optimize_verb(
         line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
+    if not (quiet or as_json):
+        for text in campaign.estimate(session.run).lines():
+            say(text)
     with _dashboard(session) if dashboard else contextlib.nullcontext():
         finish = _run(session, quiet)
         if second := campaign.start_combination(session.run, finish, unsafe, listen or "", hosts):
@@ -90,6 +98,16 @@ def optimize_verb(
     if obstacle := session.pruning_obstacle():
         say(obstacle)
     sys.exit(0 if finish.sound else 1)
+
+
+def _print_estimate(campaign: Campaign, new_run: bool, as_json: bool) -> None:
+    """Print what a run costs: the newest one's figures where there is one to continue."""
+    runs = campaign.context.history.runs
+    found = campaign.estimate(None if new_run or not runs else max(runs))
+    if as_json:
+        print_json(codec.plain(found))
+    else:
+        click.echo("\n".join(found.lines()))
 
 
 def _run(session: OptimizeSession, quiet: bool) -> Finish:

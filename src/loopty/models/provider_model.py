@@ -70,7 +70,6 @@ class ProviderModel:
         # Raised outside the handler: the client's error may quote the key, and would stay attached as the context.
         raise fault
 
-
     async def _ask(self, exchange: _Exchange) -> Reply:
         """Ask for a stream. A server that answers in one piece all the same is not asked for one again."""
         if self._streams:

@@ -1,7 +1,7 @@
 """What a search learned: the credit of operators and models, the best nodes, and the directions of a reviewer.
 
 A node earns its gain over its parent beyond noise, as a share of the largest gain of late. A draft and a fix are
-held against the best node of the time: their parent is the baseline, or has no result. What is no gain earns nothing.
+held against the best node of the time: their parent is the baseline, or has no result.
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ class Paces(Record):
         if not tried:
             return None
         asked = sum(arm.asked for arm in arms)
-        return cls(
-            sum(arm.call_seconds for arm in arms) / asked, sum(arm.trial_seconds for arm in arms) / tried
-        )
+        return cls(sum(arm.call_seconds for arm in arms) / asked, sum(arm.trial_seconds for arm in arms) / tried)
 
 
 class CallCost(Record):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import random
+from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -15,11 +14,11 @@ from loopty.engine.protocols import Ask
 from loopty.kit.records import replace
 from loopty.proposers.code.options import CodeOptions, Operator
 from loopty.proposers.code.plan import WIDENING, Widening, best_nodes, directions_due, make_plan, partners
+from loopty.proposers.code.source_files import TextCache, origin_of
 from loopty.proposers.selectors.choices import BestSelector
 from loopty.record.search_learning import DirectionsGiven
 from loopty.record.verdicts import Incumbents
 from loopty.testing.fakes import ScriptedRoleModel
-from loopty.proposers.code.source_files import TextCache, origin_of
 
 
 def best(world: Any) -> list[str]:

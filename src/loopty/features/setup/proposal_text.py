@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import posixpath
 import shlex
 from collections.abc import Collection, Sequence
@@ -18,6 +17,7 @@ from loopty.features.setup.task_proposal import propose_tasks
 from loopty.kit.installation import extra_command
 from loopty.kit.paths import literal
 from loopty.kit.records import replace
+from loopty.show.estimate import pairs_for_gain
 from loopty.show.figures import duration, figure
 
 if TYPE_CHECKING:
@@ -225,8 +225,6 @@ def _share_text(found: Sensitivity) -> str:
 _CLOSE = 5.0
 _NIGHT_SECONDS = 8 * 3600.0
 _GAINS = (10.0, 5.0, 1.0)
-_SURE = 2.5
-"""Standard errors: a change that is better is then kept four times out of five, at an error rate of 5 %."""
 
 
 def night_text(seconds: float, noise_percent: float, width: int) -> str:
@@ -237,7 +235,7 @@ def night_text(seconds: float, noise_percent: float, width: int) -> str:
         return f"{many}, and one shows any gain"
     costs = []
     for gain in _GAINS:
-        pairs = max(math.ceil(2 * (_SURE * noise_percent / gain) ** 2), 2)
+        pairs = pairs_for_gain(noise_percent, gain)
         costs.append(f"a gain of {gain:g} % takes about {pairs:,} pairs ({duration(2 * pairs * seconds)})")
     return f"{many}; to be told from luck, {', '.join(costs)}"
 

@@ -48,8 +48,8 @@ _REVIEWER = (
 )
 _DIRECTIONS = (
     "# What to do\n\nSay in one sentence what limits the result, and what the changes that were tried have in "
-    "common. Then give three directions that differ from them and from each other, the most promising first: one sentence "
-    "each, with the reason and how one could tell early that it fails. At most 200 words, without code."
+    "common. Then give three directions that differ from them and from each other, the most promising first: "
+    "one sentence each, with the reason and how one could tell early that it fails. At most 200 words, no code."
 )
 _REASONS = (
     "Begin with two lines: `LIMIT:` and what limits the result now, then `IDEA:` and the one change that you "
