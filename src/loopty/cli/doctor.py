@@ -230,10 +230,23 @@ _AGENTS = [name for name in AGENTS if name not in BY_COMMAND]
 @click.option(
     "--failed", is_flag=True, help="With --attack: show only attacks that got through or could not be tried."
 )
+@click.option(
+    "--attack-benchmark",
+    is_flag=True,
+    help="Try known tricks that score without solving, in the sandbox; holes are kept in .loopty/holes.",
+)
 @click.option("--agent", type=click.Choice(_AGENTS), help="Check this coding agent: its program and its login.")
 @click.option("--ask", is_flag=True, help="With --agent: also send it a one-line prompt, which costs tokens.")
 @json_option
-def doctor_verb(attack: bool, kind: str | None, failed: bool, agent: str | None, ask: bool, as_json: bool) -> None:
+def doctor_verb(
+    attack: bool,
+    kind: str | None,
+    failed: bool,
+    attack_benchmark: bool,
+    agent: str | None,
+    ask: bool,
+    as_json: bool,
+) -> None:
     """Check what works on this machine, by trying it, and say how to fix the rest.
 
     Exits with 1 when something that loopty needs is missing. With --attack: when an attack gets through although
@@ -249,6 +262,10 @@ def doctor_verb(attack: bool, kind: str | None, failed: bool, agent: str | None,
         from loopty.cli.doctor_attacks import attack_sandbox
 
         sys.exit(0 if attack_sandbox(_sandbox_spec(kind), failed, as_json) else 1)
+    if attack_benchmark:
+        from loopty.cli.doctor_attacks import attack_task
+
+        sys.exit(0 if attack_task(as_json) else 1)
     if agent:
         findings = list(agent_findings(agent, ask))
     else:

@@ -102,6 +102,7 @@ def _whole_text(files: FileView) -> str:
     longer = (
         " Where a file holds ``` itself, use a longer fence." if any("```" in each.text for each in shown) else ""
     )
+    more = " You may add new files in the same way." if files.may_add else ""
     if len(files.writable) == 1:
         return (
             f"give the whole new text of {file.path}, all of its lines, in one fenced block that begins with "
@@ -110,7 +111,7 @@ def _whole_text(files: FileView) -> str:
     return (
         "give each file that you change as a whole, all of its lines, in a fenced block of its own, with its "
         f"path on a line above it. For {file.path}, that line is\n\n{file.path}\n\nand the block begins with "
-        f"{_fence(file)} and ends with ```. You may add new files in the same way.{longer}"
+        f"{_fence(file)} and ends with ```.{more}{longer}"
     )
 
 
@@ -153,9 +154,12 @@ def _other_files(files: FileView) -> str:
     if len(files.writable) < 2:
         return ""
     path = sorted(files.writable)[-1]
+    words = " Each has the path of its file on the line above it."
+    if not files.may_add:
+        return words
     return (
-        " Each has the path of its file on the line above it. An empty SEARCH part makes a new file, and the line "
-        f"`<<<<<<< DELETE {path}` alone would delete {path}."
+        f"{words} An empty SEARCH part makes a new file, and the line `<<<<<<< DELETE {path}` alone would delete "
+        f"{path}."
     )
 
 
@@ -258,7 +262,7 @@ def choose_form(
 def usable_forms(operator: Operator, files: FileView) -> list[Form]:
     """List the forms that fit what may change; at least one."""
     shown = [file for file in files.shown if file.writable]
-    whole = [file for file in shown if not file.line_range]
+    whole = [file for file in shown if not file.line_range and _is_mostly_editable(file)]
     size = sum(tokens(file.text) for file in shown)
     rewrites = operator in (Operator.REWRITE, Operator.DRAFT)
     forms = [Form.BLOCK] if block_file(files) else []
@@ -268,6 +272,15 @@ def usable_forms(operator: Operator, files: FileView) -> list[Form]:
     if has_lines and not (rewrites and forms):
         forms += [Form.SEARCH, Form.DIFF]
     return forms or [Form.SEARCH]
+
+
+def _is_mostly_editable(file: ShownFile) -> bool:
+    """Say whether at least half of the file may change: to repeat the rest would be a waste, and a risk."""
+    try:
+        lengths = [len(span.part_of(file.text)) for span in editable_spans(file.text)]
+    except ValueError:
+        return True
+    return sum(lengths) >= len(file.text) / 2
 
 
 def _price(form: Form, size: int) -> float:

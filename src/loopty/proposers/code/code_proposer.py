@@ -68,8 +68,10 @@ class CodeProposer:
         width: int = 1,
         pools: Pools | None = None,
         reviewer: RoleModel | None = None,
+        may_add: bool = True,
     ) -> None:
         """`pools` is the budget of the run, `reviewer` whom to ask for directions when progress stops.
+        `may_add` says whether a change may bring new files.
 
         Raises Misuse for weights that would not be used.
         """
@@ -83,7 +85,7 @@ class CodeProposer:
         self._merge_files = merge_files
         self._context = context
         texts = TextCache(text)
-        self._file_views = FileViews(writable, readable, texts, options.file_tokens)
+        self._file_views = FileViews(writable, readable, texts, options.file_tokens, may_add)
         self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts))
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
@@ -243,6 +245,7 @@ def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
         width=services.width,
         pools=services.limits.pools,
         reviewer=services.role_model(Role.VERIFIER) if services.has_role(Role.VERIFIER) else None,
+        may_add=any(set(pattern) & set("*?[") for pattern in services.access.write),
     )
 
 
