@@ -470,3 +470,22 @@ def test_a_prompt_about_a_small_program_after_thirty_experiments_is_short():
     diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "+a line that is new and rather long\n" * 9
     text = context_text(story, "1", make_context(Leftovers(diff=diff, stderr="round 1: 0.5 s\n" * 999)))
     assert tokens(text) + tokens("x" * 2 * 3_000) < 9_000, "with the program, and the best one beside it"
+
+
+def test_a_small_program_with_thirty_experiments_and_long_logs_leaves_the_prompt_below_nine_thousand_tokens():
+    story, parent = Story(), "1"
+    for number in range(30):
+        words = f"idea {number}: " + "because the inner loop takes nearly all of the time, " * 9
+        node = story.adds(parent, summary=words)
+        story.ends(node, 1.0 + number / 10 if number % 3 == 0 else 0.5)
+        parent = str(node) if number % 3 == 0 else parent
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "".join(
+        f"{sign}    total = total + weights[{number}] * values[{number}]  # of the inner loop\n"
+        for sign in "-+"
+        for number in range(9)
+    )
+    letters = "abcdefghijklmnopqrstuvwxyz" * 40
+    log = "".join(f"case {letters[at : at + 9]}: the result differs\n" for at in range(900))
+    text = context_text(story, context=make_context(Leftovers(diff=diff, stderr=log, stdout=log)))
+    assert tokens(text) < 9_000 - 1_000 - 500, "the program and the question come on top"
+    assert "idea 29" in text

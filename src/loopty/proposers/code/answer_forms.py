@@ -231,6 +231,8 @@ def _fence(file: ShownFile) -> str:
 
 _LONGEST_WHOLE = 4_000
 """Tokens of the writable files: longer ones are not asked for as a whole, unless they are to be rewritten."""
+_SHORT_FILE = 400
+"""Tokens of a file that is asked for as a whole, however little of it may change."""
 _TOKENS_PER_PRICE = 2_000
 """A reply of this many tokens costs twice as much as an empty one: the trial and the prompt cost as well."""
 _PART_OF_FILE = 3
@@ -275,7 +277,9 @@ def usable_forms(operator: Operator, files: FileView) -> list[Form]:
 
 
 def _is_mostly_editable(file: ShownFile) -> bool:
-    """Say whether at least half of the file may change: to repeat the rest would be a waste, and a risk."""
+    """Say whether it is short, or half of it may change: to repeat a long rest would be a waste, and a risk."""
+    if tokens(file.text) <= _SHORT_FILE:
+        return True
     try:
         lengths = [len(span.part_of(file.text)) for span in editable_spans(file.text)]
     except ValueError:
