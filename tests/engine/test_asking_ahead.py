@@ -13,6 +13,7 @@ from loopty.domain.task import Pools
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.loop import Loop
 from loopty.record.nodes import FilesRemoved, NodeAdded, ProposalRefused
+from loopty.record.search_learning import Paces
 from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialCounts, Trials, TrialStarted
@@ -75,7 +76,7 @@ def pause_for(turns):
 
 def paces(monkeypatch, call, trial):
     """What loopty has measured: the seconds of a call and of a trial."""
-    monkeypatch.setattr(Loop, "_paces", lambda _: (call, trial))
+    monkeypatch.setattr(Loop, "_paces", lambda _: Paces(call, trial))
 
 
 @pytest.fixture(autouse=True)

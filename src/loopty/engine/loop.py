@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -15,7 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.proposal import Directions, Objection, Proposal, ProposerStall, Refusal, RungChange, fault_of
 from loopty.domain.task import Pools
-from loopty.domain.task_tables import MOST_QUESTIONS, NO_ANCHORS, Anchors
+from loopty.domain.task_tables import NO_ANCHORS, Anchors
 from loopty.domain.trial import Pool, Row, Verdict
 from loopty.engine import budget, decisions
 from loopty.engine.budget import Finish, SessionLimits
@@ -75,8 +74,6 @@ def next_pending(history: History, run: int, pool: Pool) -> Node | None:
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
-_USUAL_CALL_SECONDS = 30.0
-"""What is believed of a model before its first call."""
 
 
 class Loop:
@@ -141,18 +138,11 @@ class Loop:
 
     def _question_slots(self) -> int:
         """Return how many questions may be open at once."""
-        width, stated = self.trial_runner.executor.width, self._pools.questions
-        if stated == 0:
-            call, trial = self._paces()
-            return min(math.ceil(width * (1 + call / max(trial, 0.001))), MOST_QUESTIONS)
-        return stated or width
+        width = self.trial_runner.executor.width
+        return self._paces().slots(width) if self._pools.questions == 0 else self._pools.questions or width
 
-    def _paces(self) -> tuple[float, float]:
-        """Return the seconds of a call and of a trial: measured, or guessed before the first proposal."""
-        if paces := Paces.of(self.run, Pool.ATTEMPT):
-            return paces.call_seconds, paces.trial_seconds
-        baseline = self.history[self.run.root].outcome
-        return _USUAL_CALL_SECONDS, baseline.seconds if baseline else 0.0
+    def _paces(self) -> Paces:
+        return Paces.of(self.run, Pool.ATTEMPT) or Paces.before_the_first(self.history[self.run.root])
 
     def latest(self, node: NodeId) -> Row | None:
         """Return the newest row of metrics that a trial of this session has reported."""
@@ -284,15 +274,9 @@ class Loop:
                 self._questions.ask(pool, self._trials_ended, early=True)
 
     def _most_ahead(self) -> int:
-        """Return how many proposals are asked for while trials run: what the user said, else as many as are due.
-
-        Where a trial is shorter than a call, none is: a proposal that knows the last result is worth more than the
-        seconds that a slot is idle. Else so many slots become free during one call.
-        """
-        if self._pools.questions is not None:
-            return self._question_slots()
-        call, trial = self._paces()
-        return math.ceil(self.trial_runner.executor.width * call / trial) if trial >= call > 0 else 0
+        """Return how many proposals are asked for while trials run."""
+        due = self._paces().ahead(self.trial_runner.executor.width)
+        return due if self._pools.questions is None else self._question_slots()
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.

@@ -103,9 +103,8 @@ class Proposer(Protocol):
         """Return the next proposal; None when there is none until a running trial ends.
 
         A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung,
-        Directions what a reviewer would try: all are recorded, and the proposer is asked again, as after a
-        ProposerStall. Raises Exhausted when there will never be another proposal, Outage when a model is
-        unavailable.
+        Directions what a reviewer would try: all are recorded, and it is asked again, as after a ProposerStall.
+        Raises Exhausted when there will never be another, Outage when a model that it needs is unavailable.
 
         A proposer that waits for a model or an agent has an attribute `width`: how many questions it may be asked
         at once. It is asked while trials run, and its answers wait for a trial slot. A proposer without one is

@@ -6,10 +6,12 @@ held against the best node of the time: their parent is the baseline, or has no 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, gain, score_metric
+from loopty.domain.task_tables import MOST_QUESTIONS
 from loopty.domain.trial import SEARCH_POOLS, Ending, Pool, Verdict
 from loopty.kit.records import Record, field, replace
 from loopty.record.calls import Spend
@@ -73,11 +75,11 @@ class OperatorCredit(PoolPart):
 
 
 class Paces(Record):
-    """How long one proposal takes, measured in this run."""
+    """How long one proposal takes: measured in this run, or what is believed before the first."""
 
-    call_seconds: float
+    call_seconds: float = 30.0
     """Of the model, refused proposals included."""
-    trial_seconds: float
+    trial_seconds: float = 0.0
     """Of all trials that serve its verdict."""
 
     @classmethod
@@ -89,6 +91,23 @@ class Paces(Record):
             return None
         asked = sum(arm.asked for arm in arms)
         return cls(sum(arm.call_seconds for arm in arms) / asked, sum(arm.trial_seconds for arm in arms) / tried)
+
+    @classmethod
+    def before_the_first(cls, root: Node) -> Paces:
+        """Return what is believed before the first proposal: its trials take as long as the baseline's."""
+        return cls(trial_seconds=root.outcome.seconds if root.outcome else 0.0)
+
+    def slots(self, width: int) -> int:
+        """Return how many open questions keep so many trial slots busy."""
+        return min(math.ceil(width * (1 + self.call_seconds / max(self.trial_seconds, 0.001))), MOST_QUESTIONS)
+
+    def ahead(self, width: int) -> int:
+        """Return how many slots become free during one call; 0 where a trial is shorter than a call.
+
+        There a proposal that knows the last result is worth more than the seconds that a slot is idle.
+        """
+        is_long = self.trial_seconds >= self.call_seconds > 0
+        return math.ceil(width * self.call_seconds / self.trial_seconds) if is_long else 0
 
 
 class CallCost(Record):
