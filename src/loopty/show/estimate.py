@@ -165,5 +165,5 @@ def _lines(found: Estimate) -> Iterator[str]:
     if found.proposals is not None and found.proposals < FEW_LOOKS:
         yield (
             f"warning: fewer than {FEW_LOOKS} proposals are hardly a search: raise the limit of {found.scarcest} "
-            "under [pools] or [roles.evolver]"
+            "under [budget] or [roles.evolver]"
         )
