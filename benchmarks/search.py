@@ -22,7 +22,7 @@ from search_landscape import make_landscape, random_shape
 from search_page import PageTable, write_page
 from search_simulation import Simulation
 
-from loopty.proposers.code.options import CodeOptions, Operator, Policy
+from loopty.proposers.code.options import CodeOptions, Operator
 
 RESULTS = Path(__file__).with_name("search_results.json")
 SHOWN = ("calls", "parts")
@@ -67,27 +67,24 @@ _TWO = (CHEAP, STRONG)
 Entry = tuple[CodeOptions, tuple[Skill, ...]]
 
 POLICIES: dict[str, Entry] = {
-    "static": (CodeOptions(policy=Policy.WEIGHTS, weights=_STATIC), (CHEAP,)),
+    "static": (CodeOptions(weights=_STATIC), (CHEAP,)),
     "credit": (CodeOptions(), (CHEAP,)),
-    "uniform": (CodeOptions(policy=Policy.WEIGHTS, operators=_OLD, drafts=0), (CHEAP,)),
-    "best-of-N": (CodeOptions(policy=Policy.WEIGHTS, operators=(Operator.DRAFT,), drafts=0), (CHEAP,)),
+    "uniform": (CodeOptions(weights=dict.fromkeys(_OLD, 1.0), operators=_OLD, drafts=0), (CHEAP,)),
+    "best-of-N": (CodeOptions(weights={"draft": 1.0}, operators=(Operator.DRAFT,), drafts=0), (CHEAP,)),
     "root": (
-        CodeOptions(policy=Policy.WEIGHTS, weights=_STATIC, operators=_DEFAULT[:3], drafts=0, parents="root"),
+        CodeOptions(weights=_STATIC, operators=_DEFAULT[:3], drafts=0, parents="root"),
         (CHEAP,),
     ),
-    "gradient": (CodeOptions(policy=Policy.GRADIENT), (CHEAP,)),
     "credit, mutate": (CodeOptions(operators=(*_DEFAULT, Operator.MUTATE)), (CHEAP,)),
     "credit, restart": (CodeOptions(parents="restart"), (CHEAP,)),
     "credit, two models": (CodeOptions(), _TWO),
-    "static, two models": (CodeOptions(policy=Policy.WEIGHTS, weights=_STATIC), _TWO),
+    "static, two models": (CodeOptions(weights=_STATIC), _TWO),
     "credit, no drafts": (CodeOptions(operators=_DEFAULT[:3], drafts=0), (CHEAP,)),
     "credit, no drafts, no fixes": (CodeOptions(operators=_DEFAULT[:2], drafts=0), (CHEAP,)),
     "credit, one draft first": (CodeOptions(drafts=1), (CHEAP,)),
     "credit, no draft first": (CodeOptions(drafts=0), (CHEAP,)),
     "greedy diffs and rewrites": (
-        CodeOptions(
-            policy=Policy.WEIGHTS, weights={"diff": 0.7, "rewrite": 0.3}, operators=_DEFAULT[:2], drafts=0
-        ),
+        CodeOptions(weights={"diff": 0.7, "rewrite": 0.3}, operators=_DEFAULT[:2], drafts=0),
         (CHEAP,),
     ),
     "credit, islands": (CodeOptions(parents="islands"), (CHEAP,)),

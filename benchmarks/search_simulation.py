@@ -23,13 +23,11 @@ from loopty.domain.proposal import Objection
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
 from loopty.ledgers.sqlite import MemoryLedger
-from loopty.proposers.code.options import CodeOptions, Policy
+from loopty.proposers.code.options import CodeOptions
 from loopty.proposers.code.plan import Plan, make_plan
-from loopty.proposers.code.search_moves import next_move
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.fold import Event, Recorded
 from loopty.record.nodes import NodeAdded, ProposalRefused
-from loopty.record.search_learning import SearchMoved
 from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
@@ -106,10 +104,7 @@ class Simulation:
 
     def _step(self) -> None:
         seed = self._seed
-        ask = Ask(self._history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"))
-        if self._options.policy is Policy.GRADIENT and (move := next_move(ask, self._options)):
-            self._record(SearchMoved(1, Pool.ATTEMPT, move))
-            return
+        ask = Ask(self._history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"), ())
         plan = make_plan(ask, self._options, self._selector, self._models)
         calls = self._call(plan)
         for index in range(plan.batch if plan.model else 1):

@@ -40,14 +40,17 @@ _LOCK = Path(__file__).parents[1] / "build" / "search_tools.lock"
 _CACHE = Path(__file__).parents[1] / "build" / "peers"
 _DRIVER = Path(__file__).with_name("search_peer_driver.py")
 
-_STATIC = "policy = 'weights'\nweights = { diff = 0.6, rewrite = 0.25, fix = 0.15 }\n"
+_STATIC = "weights = { diff = 0.6, rewrite = 0.25, fix = 0.15 }\n"
 _MUTATE = "operators = ['diff', 'rewrite', 'fix', 'draft', 'mutate']\n"
 LOOPTY = {
     "loopty": "",
     "loopty, static": _STATIC,
-    "loopty, uniform": "policy = 'weights'\noperators = ['diff', 'rewrite', 'crossover', 'fix']\ndrafts = 0\n",
+    "loopty, uniform": (
+        "operators = ['diff', 'rewrite', 'crossover', 'fix']\ndrafts = 0\n"
+        "weights = { diff = 1, rewrite = 1, crossover = 1, fix = 1 }\n"
+    ),
     "loopty, mutate": _MUTATE,
-    "loopty, best-of-N": "policy = 'weights'\noperators = ['draft']\ndrafts = 0\n",
+    "loopty, best-of-N": "operators = ['draft']\nweights = { draft = 1 }\ndrafts = 0\n",
     "loopty, root": _STATIC + "operators = ['diff', 'rewrite', 'fix']\ndrafts = 0\nparents = 'root'\n",
 }
 TAKEN_OUT = ("loopty, parts",)

@@ -6,7 +6,6 @@ import pytest
 
 from loopty.kit.model_text import tokens
 from loopty.record.nodes import ProposalRefused
-from loopty.record.search_learning import SearchMoved
 
 from ..models.server import refusal
 from .conftest import CODE_TASK, Place
@@ -120,21 +119,3 @@ def test_each_vendors_api_works_and_its_key_appears_nowhere(code_place, wire, mo
     holding = [path for path in code_place.top.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert holding == []
     assert "EVO_RESULT_PATH=" in (code_place.top / ".loopty/nodes/1.1/stdout.log").read_text()
-
-
-def test_a_search_that_learns_moves_and_goes_on_after_a_stop(code_place):
-    replies = iter(range(1, 100))
-
-    learns = 'policy = "gradient"\nbatch = 1\n'
-    with vendor(lambda _: number(-next(replies))) as server:
-        tables = evolver(server) + learns
-        task(code_place, 3, tables)
-        code_place.loopty("optimize", "--quiet")
-        task(code_place, 5, tables)
-        code_place.loopty("optimize", "--quiet")
-    moves = [event.move for event in events(code_place) if isinstance(event, SearchMoved)]
-    assert [move.number for move in moves] == list(range(1, len(moves) + 1))
-    assert moves
-    shown = " ".join(code_place.loopty("report", "--operators").stdout.split())
-    assert f"move {len(moves)}: exploration from" in shown
-    assert code_place.json("report", "--operators")["learning"]["move"]["number"] == len(moves)

@@ -11,8 +11,9 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
-from loopty.engine import loop
+from loopty.engine.loop import Loop
 from loopty.record.nodes import FilesRemoved, NodeAdded, ProposalRefused
+from loopty.record.search_learning import Paces
 from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialCounts, Trials, TrialStarted
@@ -73,14 +74,38 @@ def pause_for(turns):
     return pause
 
 
+def paces(monkeypatch, call, trial):
+    """What loopty has measured: the seconds of a call and of a trial."""
+    monkeypatch.setattr(Loop, "_paces", lambda _: Paces(call, trial))
+
+
 @pytest.fixture(autouse=True)
 def long_trials(monkeypatch):
-    """Each trial counts as long."""
-    monkeypatch.setattr(loop, "_LONG_TRIAL_SECONDS", 0.0)
+    """A trial takes as long as a call."""
+    paces(monkeypatch, 1.0, 1.0)
 
 
-async def test_a_trial_of_seconds_is_waited_for_unless_the_user_said_how_many_to_ask(bench, monkeypatch):
-    monkeypatch.setattr(loop, "_LONG_TRIAL_SECONDS", 30.0)
+@pytest.mark.parametrize(("call", "trial", "most"), [(4.0, 1.0, 5), (4.0, 0.001, 16), (1.0, 100.0, 2)])
+async def test_questions_keep_the_slots_busy_where_the_user_asks_for_it(bench, monkeypatch, call, trial, most):
+    paces(monkeypatch, call, trial)
+    proposer = WaitingProposer(turns=lambda _: 60, width=16)
+    run = bench(x_of, proposer=proposer, pause=pause_for(lambda _: 9), pools=Pools(attempts=30, questions=0))
+    await run.drive()
+    assert proposer.most_at_once == most
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 30
+
+
+async def test_as_many_are_asked_ahead_as_slots_become_free_during_a_call(bench, monkeypatch):
+    paces(monkeypatch, 1.0, 4.0)
+    proposer = WaitingProposer(turns=lambda _: 5, width=8)
+    await bench(x_of, proposer=proposer, width=8, pause=pause_for(lambda _: 90), pools=Pools(attempts=40)).drive()
+    early = [len(running) for _, _, running, early in proposer.known if early]
+    assert early, "a quarter of the slots, two, is asked ahead while all are busy"
+    assert proposer.most_at_once == 8, "at the start all are free"
+
+
+async def test_a_trial_shorter_than_a_call_is_waited_for_unless_the_user_said_how_many(bench, monkeypatch):
+    paces(monkeypatch, 2.0, 1.0)
     for questions, running in ((None, [[], [], [], []]), (1, [[], ["1.1"], ["1.2"], ["1.3"]])):
         proposer = WaitingProposer()
         await bench(x_of, proposer=proposer, pools=Pools(attempts=4, questions=questions)).drive()

@@ -57,7 +57,8 @@ async def faults_of(vendor: Vendor, streamed: bool, *script: Behaviour, **spec) 
             with pytest.raises(ModelFault) as caught:
                 await model.reply(SHORT)
             faults.append(caught.value)
-    assert len(server.requests) == len(script), "retrying is not the client's business"
+    # One JSON answer to a request for a stream is asked for once more, in one piece.
+    assert len(server.requests) - len(script) in (0, int(streamed)), "retrying is not the client's business"
     for one in faults:
         assert KEY not in str(one)
         assert str(one).isprintable()

@@ -265,3 +265,15 @@ async def test_a_cancelled_request_leaves_nothing_open(vendor, streamed):
         del task
         # An open connection would warn now, and a warning is an error here.
         gc.collect()
+
+
+@each_vendor
+async def test_a_server_that_does_not_stream_is_asked_in_one_piece_from_then_on(vendor, capsys):
+    whole = answer(vendor.whole())
+    with ScriptedServer(whole) as server:
+        model = make_provider_model("m", vendor.spec(server), KEY)
+        replies = [await model.reply(SHORT) for _ in range(3)]
+    assert [reply.text for reply in replies] == [replies[0].text] * 3
+    assert replies[0].text
+    assert len(server.requests) == 4, "one request more, for the first reply"
+    assert capsys.readouterr().err.count("does not stream") == 1

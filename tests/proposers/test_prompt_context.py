@@ -101,6 +101,16 @@ def test_the_limits_of_a_trial_and_the_budget_left_are_told():
     assert "reaches 9.5" in text
 
 
+def test_what_is_in_flight_stands_in_the_prompt():
+    story = Story()
+    story.ends(story.adds("1"), 0.5)
+    elsewhere = story.adds("1.1", summary="another idea")
+    ask = replace(make_ask(story.history), running=frozenset({NodeId(str(elsewhere))}))
+    text = make_context().text(ask, story.history[NodeId("1")])
+    assert "being tried now: no result yet" in text
+    assert "another idea | being tried" in text or "another idea" in text.partition("being tried now")[2]
+
+
 def test_what_was_tried_is_shown_with_its_first_changed_lines():
     story = Story()
     story.ends(story.adds("1", summary="sort first"), 0.5)
@@ -460,3 +470,22 @@ def test_a_prompt_about_a_small_program_after_thirty_experiments_is_short():
     diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "+a line that is new and rather long\n" * 9
     text = context_text(story, "1", make_context(Leftovers(diff=diff, stderr="round 1: 0.5 s\n" * 999)))
     assert tokens(text) + tokens("x" * 2 * 3_000) < 9_000, "with the program, and the best one beside it"
+
+
+def test_a_small_program_with_thirty_experiments_and_long_logs_leaves_the_prompt_below_nine_thousand_tokens():
+    story, parent = Story(), "1"
+    for number in range(30):
+        words = f"idea {number}: " + "because the inner loop takes nearly all of the time, " * 9
+        node = story.adds(parent, summary=words)
+        story.ends(node, 1.0 + number / 10 if number % 3 == 0 else 0.5)
+        parent = str(node) if number % 3 == 0 else parent
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "".join(
+        f"{sign}    total = total + weights[{number}] * values[{number}]  # of the inner loop\n"
+        for sign in "-+"
+        for number in range(9)
+    )
+    letters = "abcdefghijklmnopqrstuvwxyz" * 40
+    log = "".join(f"case {letters[at : at + 9]}: the result differs\n" for at in range(900))
+    text = context_text(story, context=make_context(Leftovers(diff=diff, stderr=log, stdout=log)))
+    assert tokens(text) < 9_000 - 1_000 - 500, "the program and the question come on top"
+    assert "idea 29" in text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role, Usage
-from loopty.domain.proposal import Objection, Proposal, SearchConfig, SearchMove
+from loopty.domain.proposal import Objection, Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.domain.trial import Ending, Outcome, Pool
 from loopty.engine import decisions
@@ -26,7 +26,7 @@ from loopty.record.fold import Recorded
 from loopty.record.history import decode_event, encode_event
 from loopty.record.nodes import ProposalRefused
 from loopty.record.recorder import Recorder
-from loopty.record.search_learning import SearchLearning, SearchMoved
+from loopty.record.search_learning import DirectionsGiven
 from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.tickets import TicketEnded, TicketMode, TicketOpened, Tickets
@@ -135,19 +135,13 @@ class RandomRun:
     def record_other_event(self):
         events = [
             RungChanged(1, Pool.ATTEMPT, self.rng.randint(0, 2), "rung", "why"),
-            self.search_move(),
+            DirectionsGiven(1, Pool.ATTEMPT, self.rng.choice(["", "look elsewhere"])),
             SessionStalled(1, "out", 1.5),
             DirectiveSet(1, self.rng.choice(["", "faster"])),
             DirectiveSeen(1, self.rng.choice("ab"), "0123"),
             NoteAdded(1, self.rng.choice("ab"), "a note", self.rng.choice([None, NodeId("1")])),
         ]
         self.recorder.record(lambda _: [self.rng.choice(events)])
-
-    def search_move(self):
-        number = SearchLearning.of(self.run, Pool.ATTEMPT).number + self.rng.choice([0, 1, 1])
-        config = SearchConfig(0.2, restart=12)
-        move = SearchMove(number, {"batch": 0.5}, {"batch": 0.4}, config, "why", 0.1, 0.2)
-        return SearchMoved(1, Pool.ATTEMPT, move)
 
     def open_or_end_ticket(self):
         tickets = Tickets.of(self.run)

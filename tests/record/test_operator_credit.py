@@ -15,7 +15,7 @@ from loopty.record.fold import Event, Recorded
 from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.search_learning import ArmCredit, OperatorCredit
 from loopty.record.sessions import RunStarted
-from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.trials import Cohorts, TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 
 
@@ -61,8 +61,8 @@ class Story:
     def credit(self) -> OperatorCredit:
         return OperatorCredit.of(self.history.runs[1], Pool.ATTEMPT)
 
-    def place(self, node: str) -> int:
-        return self.history[NodeId(node)].place
+    def reward(self, node: str) -> float:
+        return self.history[NodeId(node)].reward
 
 
 @pytest.fixture
@@ -70,21 +70,57 @@ def story() -> Story:
     return Story()
 
 
-def test_a_node_is_worth_its_place_among_the_best(story):
-    for number, score in enumerate((3.0, 2.0, 4.0), start=1):
+def test_a_node_earns_its_gain_over_its_parent_as_a_share_of_the_largest_of_late(story):
+    for number, (parent, score) in enumerate((("1", 3.0), ("1.1", 3.5), ("1.1", 3.4)), start=1):
         story.call(f"c{number}")
-        story.add(f"1.{number}", calls=(f"c{number}",))
-        story.judge(f"1.{number}", score)
-    assert [story.place(f"1.{number}") for number in (1, 2, 3)] == [1, 2, 1]
+        node = f"{parent}.{1 if number < 3 else 2}"
+        story.add(node, calls=(f"c{number}",))
+        story.judge(node, score, Verdict.KEPT if number < 3 else Verdict.DISCARDED)
+    assert story.reward("1.1") == 1.0, "the largest gain of all"
+    assert story.reward("1.1.1") == pytest.approx(0.5 / (2.0 * 0.95), abs=1e-6)
+    assert story.reward("1.1.2") == pytest.approx(0.4 / (2.0 * 0.95**2), abs=1e-6)
     arm = story.credit.arm("diff", "m")
-    assert arm == ArmCredit(asked=3, reward=2.5, trials=3, calls=3.0, tokens=300.0, money_usd=pytest.approx(0.3))
-    assert story.credit.top == ("1.3", "1.1", "1.2", "1")
+    assert (arm.asked, arm.trials, arm.calls, arm.tokens) == (3, 3, 3.0, 300.0)
+    assert arm.reward == pytest.approx(sum(map(story.reward, ("1.1", "1.1.1", "1.1.2"))))
+    assert (arm.call_seconds, arm.trial_seconds) == (3.0, 0.0), "a second for each call"
+    assert story.credit.top == ("1.1.1", "1.1.2", "1.1", "1")
+
+
+def test_a_tie_earns_nothing_and_a_large_gain_more_than_a_small_one(story):
+    story.add("1.1")
+    story.judge("1.1", 2.0, Verdict.KEPT)
+    story.add("1.1.1", "mutate")
+    story.judge("1.1.1", 2.0)
+    story.add("1.1.2", "rewrite")
+    story.judge("1.1.2", 2.001, Verdict.KEPT)
+    assert story.reward("1.1.1") == 0
+    assert 0 < story.reward("1.1.2") < 0.002
+    assert story.credit.top[0] == "1.1.2"
+
+
+def test_a_draft_is_held_against_the_best_and_not_against_the_baseline(story):
+    story.add("1.1")
+    story.judge("1.1", 5.0, Verdict.KEPT)
+    story.add("1.2", "draft")
+    story.judge("1.2", 4.0)
+    assert story.reward("1.2") == 0
+    assert story.credit.top == ("1.1", "1.2", "1")
+
+
+def test_a_gain_within_noise_earns_nothing_unless_the_judge_kept_it(story):
+    run = story.history.runs[1]
+    story.history.runs[1] = run.with_part(Cohorts(noise={"": {"score": 0.1}}))
+    story.add("1.1")
+    story.judge("1.1", 1.05)
+    assert story.reward("1.1") == 0
+    story.add("1.2")
+    story.judge("1.2", 1.05, Verdict.KEPT)
+    assert story.reward("1.2") == 1.0
 
 
 def test_what_is_no_better_than_the_baseline_is_worth_nothing(story):
     story.add("1.1", "draft")
     story.judge("1.1", 0.5)
-    assert story.place("1.1") == 0
     assert story.credit.arm("draft", "").reward == 0
     assert story.credit.top == ("1", "1.1"), "it is a partner for crossovers all the same"
 
@@ -95,7 +131,7 @@ def test_what_fails_or_is_refused_costs_and_brings_nothing(story):
     story.judge("1.1", None)
     story.call("b", tokens=60)
     story.record(ProposalRefused(1, Pool.ATTEMPT, "diff", "unreadable", calls=("b",)))
-    assert story.credit.arm("diff", "m") == ArmCredit(2, 1, 0.0, 1, 2.0, 100.0, pytest.approx(0.1))
+    assert story.credit.arm("diff", "m") == ArmCredit(2, 1, 0.0, 1, 2.0, 100.0, pytest.approx(0.1), 2.0)
 
 
 def test_proposals_of_one_reply_share_its_cost_and_a_repeated_call_is_paid_by_the_first(story):
@@ -119,12 +155,11 @@ def test_a_withdrawn_node_leaves_the_best(story):
     story.judge("1.1", 9.0, Verdict.KEPT)
     story.record(VerdictWithdrawn(NodeId("1.1"), Verdict.REJECTED, "it cheats"))
     assert story.credit.top == ("1",)
+    assert story.credit.arm("diff", "").reward == 0, "nor does its arm keep what it earned"
 
 
-def test_the_eight_best_are_kept_and_others_earn_nothing(story):
+def test_the_eight_best_are_kept(story):
     for number in range(1, 13):
         story.add(f"1.{number}")
         story.judge(f"1.{number}", 20.0 - number)
     assert story.credit.top == tuple(f"1.{number}" for number in range(1, 9))
-    assert story.place("1.9") == 0
-    assert story.credit.arm("diff", "").reward == pytest.approx(sum(1 / place for place in range(1, 9)))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from loopty.session.trust import TaskHere
     from loopty.session.verdicts import VerdictChange
     from loopty.show.audits import AuditRow
+    from loopty.show.estimate import Estimate
     from loopty.taskfile.task_requests import TaskRequest
     from loopty.workspaces.state_folder import StateFolder
 
@@ -110,6 +111,12 @@ class Campaign(CampaignReader):
         from loopty.session.audits import list_audits
 
         return list_audits(self.record, lookup.newest_run(self.record.history, run))
+
+    def estimate(self, run: int | None = None) -> Estimate:
+        """Say what a run costs and can show: this one goes on, or a new one."""
+        from loopty.campaign.optimize import estimate_run
+
+        return estimate_run(self.context, run)
 
     def start_session(
         self,

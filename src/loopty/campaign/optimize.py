@@ -47,6 +47,7 @@ from loopty.workspaces.node_leftovers import NodeLeftovers
 if TYPE_CHECKING:
     from loopty.features.fleet.pool_session import PoolSession
     from loopty.session.models import RoleModels
+    from loopty.show.estimate import Estimate
 
 
 class ProposerFactory(Record):
@@ -86,6 +87,7 @@ class ProposerFactory(Record):
             files=self.files,
             leftovers=self.leftovers.read,
             role_model=self.models.of,
+            has_role=self.models.has,
             role_models=self.models.all_of,
             prompt_tokens=self.models.prompt_tokens,
             make_selector=make_selector,
@@ -114,6 +116,9 @@ def make_pruner(choice: PluginChoice) -> Pruner | None:
 
 
 _TICK_SECONDS = 0.25
+_ASKS_A_MODEL = ("llm-code", "llm-parameters", "ladder")
+_MOST_PROGRAM_TOKENS = 16_000
+"""Of the files in a prompt (`file_tokens`)."""
 _STOPPED = "stopped on request"
 
 
@@ -195,6 +200,23 @@ class OptimizeSession(Record):
             if self.pool:
                 await self.pool.close()
             self.context.files.finish_session(self.run)
+
+
+def estimate_run(context: CampaignContext, run: int | None) -> Estimate:
+    """Estimate what a run costs; without one, from the files of the last commit."""
+    from loopty.kit.model_text import tokens
+    from loopty.models.catalogue import spec_of
+    from loopty.models.prices import rates_of
+    from loopty.show.estimate import estimate
+
+    task, history = context.task, context.history
+    found = history.runs[run] if run else None
+    names = task.roles.evolver.names if task.proposer.kind in _ASKS_A_MODEL else ()
+    commit = history[found.root].commit if found else context.repository.head().commit
+    texts = (context.files.text(commit, path) for path in context.files.writable_files(commit)) if names else ()
+    program = sum(tokens(text) for text in texts if text)
+    rates = rates_of(spec_of(task.models, names[0])) if names else None
+    return estimate(task, history, found, names[0] if names else "", rates, min(program, _MOST_PROGRAM_TOKENS))
 
 
 def start_session(

@@ -230,14 +230,34 @@ _AGENTS = [name for name in AGENTS if name not in BY_COMMAND]
 @click.option(
     "--failed", is_flag=True, help="With --attack: show only attacks that got through or could not be tried."
 )
+@click.option(
+    "--benchmark",
+    is_flag=True,
+    help="Ask the verifier which words of the goal the benchmark does not check.",
+)
+@click.option(
+    "--attack-benchmark",
+    is_flag=True,
+    help="Try known tricks that score without solving, in the sandbox; holes are kept in .loopty/holes.",
+)
 @click.option("--agent", type=click.Choice(_AGENTS), help="Check this coding agent: its program and its login.")
 @click.option("--ask", is_flag=True, help="With --agent: also send it a one-line prompt, which costs tokens.")
 @json_option
-def doctor_verb(attack: bool, kind: str | None, failed: bool, agent: str | None, ask: bool, as_json: bool) -> None:
+def doctor_verb(
+    attack: bool,
+    kind: str | None,
+    failed: bool,
+    benchmark: bool,
+    attack_benchmark: bool,
+    agent: str | None,
+    ask: bool,
+    as_json: bool,
+) -> None:
     """Check what works on this machine, by trying it, and say how to fix the rest.
 
     Exits with 1 when something that loopty needs is missing. With --attack: when an attack gets through although
-    the sandbox promises protection from it, or when an attack could not be tried.
+    the sandbox promises protection from it, or when an attack could not be tried. With --benchmark and
+    --attack-benchmark: when a gap or a hole was found.
     """
     if (kind or failed) and not attack:
         raise click.UsageError(f"{'--sandbox' if kind else '--failed'} goes with --attack")
@@ -249,6 +269,12 @@ def doctor_verb(attack: bool, kind: str | None, failed: bool, agent: str | None,
         from loopty.cli.doctor_attacks import attack_sandbox
 
         sys.exit(0 if attack_sandbox(_sandbox_spec(kind), failed, as_json) else 1)
+    if benchmark:
+        sys.exit(0 if _review_goal(as_json) else 1)
+    if attack_benchmark:
+        from loopty.cli.doctor_attacks import attack_task
+
+        sys.exit(0 if attack_task(as_json) else 1)
     if agent:
         findings = list(agent_findings(agent, ask))
     else:
@@ -271,6 +297,23 @@ def doctor_verb(attack: bool, kind: str | None, failed: bool, agent: str | None,
             mark = "ok" if finding.ok else "MISSING" if finding.needed else "-"
             print_beside(f"{mark:8}", f"{finding.name}: {finding.detail}")
     sys.exit(1 if any(finding.needed and not finding.ok for finding in findings) else 0)
+
+
+def _review_goal(as_json: bool) -> bool:
+    """Print which words of the goal the benchmark does not check; whether there is none."""
+    from loopty.session.goal_review import goal_gaps
+
+    gaps = goal_gaps(here().context)
+    if as_json:
+        print_json([codec.plain(gap) for gap in gaps])
+        return not gaps
+    for gap in gaps:
+        print_beside("GAP     ", f"the goal says: {gap.goal}")
+        print_beside("", f"a candidate could: {gap.gap}")
+        print_beside("", f"mend: {gap.mend}")
+    if not gaps:
+        print_beside("ok      ", "the verifier found no word of the goal that the benchmark does not check")
+    return not gaps
 
 
 def _python() -> Finding:

@@ -1,4 +1,4 @@
-"""`loopty doctor --attack`: run the attacks on the sandbox, print each result, and count them."""
+"""`loopty doctor --attack` and `--attack-benchmark`: attack the sandbox or the benchmark, and say what held."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from loopty.cli.output import print_beside, print_json
+from loopty.cli.output import here, print_beside, print_json
 from loopty.domain.errors import Misuse
 from loopty.domain.task import SandboxSpec
 from loopty.features.attacks.runner import AttackResult, AttackStanding, ignore_result, run_attacks
+from loopty.kit import codec
 from loopty.sandboxes.choice import choose_sandbox
 
 _FAILED = (AttackStanding.BROKEN, AttackStanding.GAP, AttackStanding.UNTRIED)
@@ -85,3 +86,35 @@ def _row(result: AttackResult) -> dict[str, object]:
         "detail": result.detail,
         "seconds": round(result.seconds, 3),
     }
+
+
+HOLES = "holes"
+"""The folder below .loopty with the candidates that found one."""
+
+
+def attack_task(as_json: bool) -> bool:
+    """Try the known tricks on this task's benchmark; whether none found a hole."""
+    from loopty.features.setup.benchmark_tricks import Standing, TrickResult, attack_benchmark
+    from loopty.features.setup.edited_tree import EditedTree
+
+    context = here().context
+    results: list[TrickResult] = []
+
+    def take(result: TrickResult) -> None:
+        results.append(result)
+        if not as_json:
+            print_beside(f"{result.standing:10}", f"{result.trick}: {result.detail}")
+        if result.patch:
+            name = f"{result.trick.replace(' ', '_')}.patch"
+            context.state.work_folder.below(HOLES).file(name).write(result.patch.encode())
+            if not as_json:
+                print_beside("", f"mend: {result.mend} (the candidate: .loopty/{HOLES}/{name})")
+
+    attack_benchmark(EditedTree(context, unsafe=False), context.task.objective, take)
+    holes = sum(result.standing is Standing.HOLE for result in results)
+    tried = sum(result.standing is not Standing.UNTRIED for result in results)
+    if as_json:
+        print_json([codec.plain(result) for result in results])
+    else:
+        print_beside("", f"{holes} of {tried} tricks found a hole")
+    return not holes

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     metavar="best|NODE|baseline",
     help="What a new run measures first. Default: best of the run before; baseline with --new-run.",
 )
+@click.option("--estimate", is_flag=True, help="Print what a run costs and can show, and start nothing.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option(
@@ -68,6 +69,7 @@ def run_verb(
     check: bool,
     new_run: bool,
     start_from: str,
+    estimate: bool,
     quiet: bool,
     as_json: bool,
     listen: str | None,
@@ -87,6 +89,9 @@ def run_verb(
                 "--new-run, --from, --listen, --on and --dashboard are for a run: leave out NODE and --check"
             )
         submit(node or here().find_node("1"), check=check, as_json=as_json, trust=trust, unsafe=unsafe)
+        return
+    if estimate:
+        _print_estimate(here_with_trust(trust), new_run, as_json)
         return
     drive(
         new_run=new_run,
@@ -128,6 +133,9 @@ def drive(
         line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
+    if not (quiet or as_json):
+        for text in campaign.estimate(session.run).lines():
+            say(text)
     with _dashboard(session) if dashboard else contextlib.nullcontext():
         finish = _run(session, quiet)
         if second := campaign.start_combination(session.run, finish, unsafe, listen, hosts):
@@ -138,6 +146,16 @@ def drive(
     if obstacle := session.pruning_obstacle():
         say(obstacle)
     sys.exit(0 if finish.sound else 1)
+
+
+def _print_estimate(campaign: Campaign, new_run: bool, as_json: bool) -> None:
+    """Print what a run costs: the newest one's figures where there is one to continue."""
+    runs = campaign.context.history.runs
+    found = campaign.estimate(None if new_run or not runs else max(runs))
+    if as_json:
+        print_json(codec.plain(found))
+    else:
+        click.echo("\n".join(found.lines()))
 
 
 def _run(session: OptimizeSession, quiet: bool) -> Finish:

@@ -17,33 +17,10 @@ from loopty.kit.foreign_text import one_line
 from loopty.kit.records import Record, field, replace
 
 
-class SearchConfig(Record):
-    """What the next proposals follow."""
+class Directions(Record):
+    """What a reviewer would try next. The record keeps it for later prompts, and the proposer is asked again."""
 
-    exploration: float = 0.1
-    """The least share of proposals that ignores what was learned."""
-    drafts: float = 0.05
-    """The share of proposals that starts anew from the baseline."""
-    restart: int = 30
-    """Verdicts without a new best node after which one proposal in four starts anew."""
-    batch: int = 1
-    """Proposals of one call."""
-
-
-class SearchMove(Record):
-    """A proposer changes how it searches. The record keeps it, and the proposer is asked again."""
-
-    number: int
-    """1 for the first one of a pool."""
-    means: Mapping[str, float]
-    """Where each value stands, from 0 to 1 within its range."""
-    drawn: Mapping[str, float]
-    """The values that are tried until the next move, on the same scale: they are drawn around the means."""
-    config: SearchConfig
-    reason: str
-    reward_mean: float = 0.0
-    """The mean improvement for a token so far, against which the next one is held."""
-    reward_spread: float = 0.0
+    text: str
 
 
 # Replaying it calls no model.
@@ -134,7 +111,7 @@ class ProposerStall(Record):
     reason: str
 
 
-Suggestion = Proposal | Refusal | RungChange | ProposerStall | SearchMove
+Suggestion = Proposal | Refusal | RungChange | ProposerStall | Directions
 """A proposer's answer."""
 
 

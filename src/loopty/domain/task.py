@@ -12,6 +12,7 @@ from loopty.domain.model import ModelSpec, RoleBudget, Roles, VerifierSpec
 from loopty.domain.objective import Objective
 from loopty.domain.space import Space
 from loopty.domain.task_tables import (
+    MOST_QUESTIONS,
     MOST_WORKERS,
     POOL_FOLDER,
     AgentRights,
@@ -57,10 +58,10 @@ class Pools(Table):
     money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
     iterations_per_minute: float | None = option("Most proposals requested in any minute.", None, above=0)
     questions: int | None = option(
-        "Proposals asked of models at the same time, also while trials run. Default: the number of slots for "
-        "trials, and a trial that takes less than half a minute is waited for.",
+        "Proposals asked of models at the same time, also while trials run; 0: as many as keep the slots for "
+        "trials busy. Default: one for each free slot, and ahead only where a trial takes longer than a call.",
         None,
-        minimum=1,
+        minimum=0,
     )
     target: float | None = option("Stop when the first metric reaches this.", None)
     patience: int | None = option("Stop after this many attempts without improvement.", None, above=0)
@@ -201,6 +202,8 @@ class Task(Record):
     def questions(self) -> int:
         """Return how many proposals models are asked for at the same time; with workers, at most one for each."""
         is_free = self.executor.kind == "pool" and not self.is_width_stated
+        if self.pools.questions == 0:
+            return MOST_QUESTIONS
         return self.pools.questions or (MOST_WORKERS if is_free else self.width)
 
     def round_depth(self, attempt: AttemptFigures, attempts_left: int | None) -> RoundDepth:

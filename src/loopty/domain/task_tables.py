@@ -124,6 +124,8 @@ class Combine(Table):
         return bool(self.write or self.parameters)
 
 
+MOST_QUESTIONS = 16
+"""Questions that are open at once where loopty chooses their number."""
 MOST_WORKERS = 4096
 """A pool takes no more workers."""
 

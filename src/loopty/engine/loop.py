@@ -12,7 +12,7 @@ from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Exhausted, Misuse, Taken
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal, RungChange, SearchMove, fault_of
+from loopty.domain.proposal import Directions, Objection, Proposal, ProposerStall, Refusal, RungChange, fault_of
 from loopty.domain.task import Pools
 from loopty.domain.task_tables import NO_ANCHORS, Anchors
 from loopty.domain.trial import Pool, Row, Verdict
@@ -30,7 +30,7 @@ from loopty.record.node_record import Node, parent_refusal
 from loopty.record.nodes import Proposals, refuse_proposal
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
-from loopty.record.search_learning import SearchMoved
+from loopty.record.search_learning import DirectionsGiven, Paces
 from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionEnded, SessionStalled
 from loopty.record.trials import TrialCounts, Trials
@@ -143,8 +143,12 @@ class Loop:
         return self.history.runs[self._run]
 
     def _question_slots(self) -> int:
-        """Return how many questions are open at once: what the user said, else one for each trial that may run."""
-        return self._pools.questions or self.trial_runner.executor.width
+        """Return how many questions may be open at once."""
+        width = self.trial_runner.executor.width
+        return self._paces().slots(width) if self._pools.questions == 0 else self._pools.questions or width
+
+    def _paces(self) -> Paces:
+        return Paces.of(self.run, Pool.ATTEMPT) or Paces.before_the_first(self.history[self.run.root])
 
     def latest(self, node: NodeId) -> Row | None:
         """Return the newest row of metrics that a trial of this session has reported."""
@@ -279,20 +283,16 @@ class Loop:
                 return
             elif not self._fill_slot(claims):
                 break
-        for pool in self._proposers if self._asks_ahead() else ():
+        most = self._most_ahead()
+        for pool in self._proposers if most else ():
             is_asked = pool not in self._not_ahead and not self._cancel.is_set()
-            while is_asked and self._questions.can_ask_ahead(pool) and self._wants_question(pool):
+            while is_asked and self._questions.can_ask_ahead(pool, most) and self._wants_question(pool):
                 self._questions.ask(pool, self._trials_ended, early=True)
 
-    def _asks_ahead(self) -> bool:
-        """Say whether models are asked while trials run: not where those take seconds, and nobody said otherwise.
-
-        A proposal that knows the last result is worth more than the seconds that a slot is idle.
-        """
-        baseline = self.history[self.run.root].outcome
-        return self._pools.questions is not None or (
-            baseline is not None and baseline.seconds >= _LONG_TRIAL_SECONDS
-        )
+    def _most_ahead(self) -> int:
+        """Return how many proposals are asked for while trials run."""
+        due = self._paces().ahead(self.trial_runner.executor.width)
+        return due if self._pools.questions is None else self._question_slots()
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
@@ -391,8 +391,8 @@ class Loop:
                     self._exhausted[pool] = f"{proposer} goes from rung to rung and proposes nothing"
             case Refusal() as refusal:
                 self._record_event(refuse_proposal(self._run, pool, refusal))
-            case SearchMove() as move:
-                self._record_event(SearchMoved(self._run, pool, move))
+            case Directions(text):
+                self._record_event(DirectionsGiven(self._run, pool, cut_words(text)))
             case ProposerStall():
                 pass  # it is on the proposer's account; whoever can go on is asked next
             case Proposal() as proposal:

@@ -102,13 +102,13 @@ class OpenQuestions:
         """Say whether the pool's proposer answers one more question now."""
         return self.open_count(pool) < max(self.slots(pool), 1)
 
-    def can_ask_ahead(self, pool: Pool) -> bool:
+    def can_ask_ahead(self, pool: Pool, most: int) -> bool:
         """Say whether the next question may be asked although no trial of its answer can start yet.
 
         A proposer that never waits would lose what running trials teach it, for nothing. Where proposals have a
         pace, slots are meant to be idle.
         """
-        return self._pace is None and self.count(pool) < self.slots(pool)
+        return self._pace is None and self.count(pool) < min(most, self.slots(pool))
 
     def ask(self, pool: Pool, trials_ended: int, early: bool = False) -> None:
         """Ask the pool's proposer; `early` says that no slot is free for a trial of the answer."""

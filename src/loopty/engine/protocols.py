@@ -39,6 +39,10 @@ class Purse(Protocol):
         """Charge what the call really cost, and return the rest."""
         ...
 
+    def left(self, role: str) -> Mapping[str, float]:
+        """Return what the role may still spend, as `tokens` and `money_usd`; without those that have no cap."""
+        ...
+
     def record_settled(self) -> None:
         """Record what was charged, before it is recorded with the next decision."""
         ...
@@ -96,10 +100,9 @@ class Proposer(Protocol):
     async def propose(self, ask: Ask) -> Suggestion | None:
         """Return the next proposal; None when there is none until a running trial ends.
 
-        A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung, a
-        SearchMove that it searches in another way from now on: all are recorded, and the proposer is asked again,
-        as after a ProposerStall. Raises Exhausted when there will never be another proposal, Outage when a model
-        that it needs is unavailable.
+        A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung,
+        Directions what a reviewer would try: all are recorded, and it is asked again, as after a ProposerStall.
+        Raises Exhausted when there will never be another, Outage when a model that it needs is unavailable.
 
         A proposer that waits for a model or an agent has an attribute `width`: how many questions it may be asked
         at once. It is asked while trials run, and its answers wait for a trial slot. A proposer without one is

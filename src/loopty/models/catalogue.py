@@ -62,13 +62,7 @@ class Catalogue:
 
     def spec(self, name: str) -> ModelSpec:
         """Return the spec of the model. Raises Misuse for an unknown name."""
-        if name in self._specs:
-            return self._specs[name]
-        provider, _, model = name.partition(":")
-        if provider and model:
-            return ModelSpec(provider, model)
-        known = f"known models: {', '.join(self._specs)}" if self._specs else "no model is defined"
-        raise Misuse(f"there is no model {name!r}: {known}; add [models.{name}], or write provider:model")
+        return spec_of(self._specs, name)
 
     def key(self, name: str) -> str | None:
         """Return the key to the model. Raises Misuse when it is missing, or may not go to the model's server."""
@@ -165,6 +159,17 @@ def client_problem(name: str, spec: ModelSpec, top: Path) -> str | None:
 
 
 _NOT_NEEDED = "not needed"
+
+
+def spec_of(specs: Mapping[str, ModelSpec], name: str) -> ModelSpec:
+    """Return the spec of a model by its name, or by provider:model. Raises Misuse for an unknown name."""
+    if name in specs:
+        return specs[name]
+    provider, _, model = name.partition(":")
+    if provider and model:
+        return ModelSpec(provider, model)
+    known = f"known models: {', '.join(specs)}" if specs else "no model is defined"
+    raise Misuse(f"there is no model {name!r}: {known}; add [models.{name}], or write provider:model")
 
 
 class ModelEntry(Record):

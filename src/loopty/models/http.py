@@ -20,6 +20,8 @@ from loopty.models.keys import key_location, without_key
 
 _CONNECT_SECONDS = 10.0
 _ANSWERS: ContextVar[list[Any]] = ContextVar("answers")
+EXPECTS_STREAM = ContextVar("expects_stream", default=False)
+"""Whether the request asks for a stream."""
 
 
 class UnacceptableAnswer(Exception):  # noqa: N818
@@ -28,6 +30,18 @@ class UnacceptableAnswer(Exception):  # noqa: N818
     def __init__(self, reason: str, *, transient: bool) -> None:
         super().__init__(reason)
         self.transient = transient
+
+
+class NoStream(UnacceptableAnswer):
+    """The server answers a request for a stream with one JSON object."""
+
+    def __init__(self) -> None:
+        super().__init__("the server does not stream", transient=True)
+
+
+def is_without_stream(error: Exception) -> bool:
+    """Say whether the server answered in one piece where a stream was asked for."""
+    return any(isinstance(cause, NoStream) for cause in _causes(error))
 
 
 @asynccontextmanager
@@ -81,6 +95,10 @@ def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -
             raise UnacceptableAnswer(
                 "the server compressed its answer although loopty did not ask for that", transient=True
             )
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if EXPECTS_STREAM.get() and response.is_success and kind == "application/json":
+            _ANSWERS.get().append(response)
+            raise NoStream
         response.stream = BoundedStream(response.stream)
         _ANSWERS.get().append(response)
 

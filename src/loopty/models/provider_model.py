@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from importlib import import_module
@@ -15,7 +16,14 @@ from loopty.domain.model import Model, ModelSpec, Prompt, Reply, Speaker, Usage
 from loopty.kit.foreign_text import one_line
 from loopty.kit.installation import extra_command, package_command
 from loopty.kit.model_text import byte_size, tokens, tokens_for_bytes
-from loopty.models.http import BrokenReply, close_answers, fault_of, http_client
+from loopty.models.http import (
+    EXPECTS_STREAM,
+    BrokenReply,
+    close_answers,
+    fault_of,
+    http_client,
+    is_without_stream,
+)
 from loopty.models.keys import unknown_provider_message
 
 if TYPE_CHECKING:
@@ -50,16 +58,29 @@ class ProviderModel:
         self._spec = spec
         self._key = key
         self._library = library
+        self._streams = spec.stream
 
     async def reply(self, prompt: Prompt) -> Reply:
         exchange = _Exchange(self._spec, self._library, prompt)
         try:
             async with asyncio.timeout(self._spec.timeout_seconds), close_answers():
-                return await (exchange.ask_streaming() if self._spec.stream else exchange.ask())
+                return await self._ask(exchange)
         except Exception as error:  # noqa: BLE001 - a server's answer can raise anything in its client
             fault = fault_of(error, self._spec, self._key, exchange.usage_so_far())
         # Raised outside the handler: the client's error may quote the key, and would stay attached as the context.
         raise fault
+
+    async def _ask(self, exchange: _Exchange) -> Reply:
+        """Ask for a stream. A server that answers in one piece all the same is not asked for one again."""
+        if self._streams:
+            try:
+                return await exchange.ask_streaming()
+            except Exception as error:
+                if not is_without_stream(error):
+                    raise
+            self._streams = False
+            print(f"loopty: {self.name} does not stream: asked for whole replies from now on", file=sys.stderr)
+        return await exchange.ask()
 
 
 class _Exchange:
@@ -85,10 +106,14 @@ class _Exchange:
     async def ask_streaming(self) -> Reply:
         from pydantic_ai.direct import model_request_stream
 
-        async with model_request_stream(self._library, **self._request) as stream:
-            async for event in stream:
-                self._count(event)
-            response = stream.get()
+        token = EXPECTS_STREAM.set(True)
+        try:
+            async with model_request_stream(self._library, **self._request) as stream:
+                async for event in stream:
+                    self._count(event)
+                response = stream.get()
+        finally:
+            EXPECTS_STREAM.reset(token)
         # The clients take a connection that closed too early for the end of the stream.
         return self._read(response, ended=response.finish_reason == "content_filter")
 

@@ -112,6 +112,12 @@ class RunPurse:
         run = self._recorder.history.runs[self._run]
         return remaining(run, self._pools, self._roles, role)
 
+    def left(self, role: str) -> dict[str, float]:
+        """Return what the role may still spend, as `tokens` and `money_usd`; without those that have no cap."""
+        rest = self.remaining(role)
+        found = {"tokens": rest.tokens, "money_usd": rest.money_usd}
+        return {name: max(amount, 0.0) for name, amount in found.items() if not math.isinf(amount)}
+
     def settle(
         self,
         call: str,

@@ -59,12 +59,8 @@ def mutate_node(
     rng: random.Random,
     writable: Callable[[str], Sequence[str]],
     text: Callable[[str, str], str | None],
-    bias: Callable[[str], float] = lambda _: 1.0,
 ) -> Proposal | None:
-    """Make a random edit of a writable file of the node; None if nothing can change.
-
-    `bias` says how much more often than usual a mutation is drawn, by its name.
-    """
+    """Make a random edit of a writable file of the node; None if nothing can change."""
     from loopty.proposers.mutation import mutate  # commands that only check the options do not load it
 
     paths = writable(parent.commit)
@@ -73,7 +69,7 @@ def mutate_node(
         if before is None:
             continue
         try:
-            mutation = mutate(before, path, rng, lambda kind: bias(mutation_name(kind)))
+            mutation = mutate(before, path, rng)
         except ValueError as error:
             raise Misuse(f"{path}, {error}: fix the markers") from None
         if mutation is not None:

@@ -53,6 +53,8 @@ class Services(Record):
     """What a node left in its folder: diff, logs, traces, artifacts."""
     role_model: Callable[[Role], RoleModel]
     """The model of a role: metered, capped, throttled, retried. Raises Misuse where the role has none."""
+    has_role: Callable[[Role], bool]
+    """Whether the role has a model."""
     role_models: Callable[[Role], Mapping[ModelOption, RoleModel]]
     """All models of a role, where it may have several."""
     prompt_tokens: Callable[[Role], int]

@@ -86,6 +86,7 @@ class UnreadReply(Record):
     form: str = ""
     tokens: int = 0
     money_usd: float = 0.0
+    seconds: float = 0.0
 
 
 class Spend(RunPart):
@@ -148,6 +149,7 @@ def _settle(state: FoldState, event: CallSettled, at: float) -> None:
     reservations = dict(spend.reservations)
     reservation = reservations.pop(event.call)
     unread = spend.unread
+    seconds = 0.0 if event.lost else max(at - reservation.since, 0.0)
     if reservation.pool and not event.failure and not event.lost:
         reply = UnreadReply(
             reservation.pool,
@@ -157,11 +159,11 @@ def _settle(state: FoldState, event: CallSettled, at: float) -> None:
             form=reservation.form,
             tokens=event.tokens,
             money_usd=event.money_usd,
+            seconds=seconds,
         )
         unread = {**unread, event.call: reply}
         unread = dict(list(unread.items())[-MAX_UNREAD:])
     role = reservation.role
-    seconds = 0.0 if event.lost else max(at - reservation.since, 0.0)
     spend = Spend(
         reservations,
         {**spend.tokens, role: spend.tokens.get(role, 0) + event.tokens},

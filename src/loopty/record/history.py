@@ -18,7 +18,7 @@ from loopty.record.node_table import NodeTable
 from loopty.record.nodes import NODE_GATES, NODES, PROPOSALS, REMOVED_FILES, STORED_FILES
 from loopty.record.run_record import RunPart
 from loopty.record.run_rows import RunRows
-from loopty.record.search_learning import OPERATOR_CREDIT, SEARCH_LEARNING
+from loopty.record.search_learning import DIRECTIONS, OPERATOR_CREDIT
 from loopty.record.search_summary import FROZEN_POOLS, RUNGS, SEARCH_SUMMARY
 from loopty.record.sessions import BUDGETS, RUNS, SESSIONS
 from loopty.record.tickets import CLAIMS, TICKETS
@@ -90,8 +90,6 @@ FAMILIES = (
     REPLY_FORMS,
     # before calls, verdicts and trials: it looks at the reply that is read, and what changes
     OPERATOR_CREDIT,
-    # as operator_credit, after it
-    SEARCH_LEARNING,
     CALLS,
     COHORTS,
     # before verdicts: it looks at the verdict that changes
@@ -106,6 +104,7 @@ FAMILIES = (
     CONFIRMATIONS,
     TRIALS,
     NODE_GATES,
+    DIRECTIONS,
     DIRECTIVES,
     BUDGETS,
     ROLE_SHARES,

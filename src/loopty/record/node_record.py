@@ -188,8 +188,8 @@ class Node(Record):
     tokens: float = 0.0
     """What its calls used; proposals of one reply share its cost."""
     money_usd: float = 0.0
-    place: int = 0
-    """Its place among the best nodes of its pool when it was judged: 1 is the best, 0 is none."""
+    reward: float = 0.0
+    """Its gain over its parent beyond noise, as a share of the largest gain when it was judged."""
     tuned: TunedParams | None = None
     """None where its parameters are as they were proposed."""
     declared: Declared = field(default_factory=dict)

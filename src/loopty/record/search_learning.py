@@ -1,7 +1,7 @@
-"""A search that learns how to search: the credit of operators and models, and the values that move.
+"""What a search learned: the credit of operators and models, the best nodes, and the directions of a reviewer.
 
-A node is worth `1 / place`, its place among the best nodes of its pool when it is judged. A node that is no better
-than the baseline is worth nothing, however few nodes there are.
+A node earns its gain over its parent beyond noise, as a share of the largest gain of late. A draft and a fix are
+held against the best node of the time: their parent is the baseline, or has no result.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import math
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Metric, gain
-from loopty.domain.proposal import SearchConfig, SearchMove
+from loopty.domain.objective import Metric, gain, score_metric
+from loopty.domain.task_tables import MOST_QUESTIONS
 from loopty.domain.trial import SEARCH_POOLS, Ending, Pool, Verdict
 from loopty.kit.records import Record, field, replace
 from loopty.record.calls import Spend
 from loopty.record.fold import Event, Family, FoldState
-from loopty.record.node_record import Node
+from loopty.record.node_record import Node, recent_noise
 from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.run_record import PoolPart, Run
 from loopty.record.trials import Cohorts, RunRebaselined, TrialEnded, Trials, trial_name
@@ -26,6 +26,10 @@ MOST_TOP = 8
 _MOST_ARMS = 64
 """The arms of a hostile task file are bounded, as all that the fold keeps."""
 _MERGE = "merge"
+_MEMORY = 0.95
+"""What is left of the largest gain after each verdict: gains grow rarer and smaller."""
+_NOISE_BOUND = 2.0
+"""Standard deviations of noise that a gain must exceed where the judge did not keep the node."""
 _RANKED = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
 
 
@@ -36,11 +40,19 @@ class ArmCredit(Record):
     """Proposals that were answered, refused ones included."""
     refused: int = 0
     reward: float = 0.0
+    """The sum of its nodes' gains, each a share of the largest gain at its time."""
     trials: int = 0
     """Trials that served the verdicts of its nodes, without cancelled ones."""
     calls: float = 0.0
     tokens: float = 0.0
     money_usd: float = 0.0
+    call_seconds: float = 0.0
+    trial_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return how long its calls and trials took, one after the other."""
+        return self.call_seconds + self.trial_seconds
 
 
 class OperatorCredit(PoolPart):
@@ -50,6 +62,8 @@ class OperatorCredit(PoolPart):
     """By `arm_name`."""
     top: tuple[NodeId, ...] = ()
     """The best nodes, the best first; the baseline is one of them."""
+    largest_gain: float = 0.0
+    """The largest gain of late: it decays with each verdict."""
 
     def arm(self, operator: str, model: str) -> ArmCredit:
         return self.arms.get(arm_name(operator, model), ArmCredit())
@@ -60,6 +74,42 @@ class OperatorCredit(PoolPart):
         return replace(self, arms={**self.arms, name: arm})
 
 
+class Paces(Record):
+    """How long one proposal takes: measured in this run, or what is believed before the first."""
+
+    call_seconds: float = 30.0
+    """Of the model, refused proposals included."""
+    trial_seconds: float = 0.0
+    """Of all trials that serve its verdict."""
+
+    @classmethod
+    def of(cls, run: Run, pool: Pool) -> Paces | None:
+        """Return the means of the pool; None before the first trial of a proposal that a model made."""
+        arms = [arm for arm in OperatorCredit.of(run, pool).arms.values() if arm.calls]
+        tried = sum(arm.asked - arm.refused for arm in arms if arm.trials)
+        if not tried:
+            return None
+        asked = sum(arm.asked for arm in arms)
+        return cls(sum(arm.call_seconds for arm in arms) / asked, sum(arm.trial_seconds for arm in arms) / tried)
+
+    @classmethod
+    def before_the_first(cls, root: Node) -> Paces:
+        """Return what is believed before the first proposal: its trials take as long as the baseline's."""
+        return cls(trial_seconds=root.outcome.seconds if root.outcome else 0.0)
+
+    def slots(self, width: int) -> int:
+        """Return how many open questions keep so many trial slots busy."""
+        return min(math.ceil(width * (1 + self.call_seconds / max(self.trial_seconds, 0.001))), MOST_QUESTIONS)
+
+    def ahead(self, width: int) -> int:
+        """Return how many slots become free during one call; 0 where a trial is shorter than a call.
+
+        There a proposal that knows the last result is worth more than the seconds that a slot is idle.
+        """
+        is_long = self.trial_seconds >= self.call_seconds > 0
+        return math.ceil(width * self.call_seconds / self.trial_seconds) if is_long else 0
+
+
 class CallCost(Record):
     """What the calls behind one proposal cost, and which model answered."""
 
@@ -67,6 +117,7 @@ class CallCost(Record):
     calls: float = 0.0
     tokens: float = 0.0
     money_usd: float = 0.0
+    seconds: float = 0.0
 
 
 def arm_name(operator: str, model: str) -> str:
@@ -86,6 +137,7 @@ def call_cost(run: Run, event: NodeAdded | ProposalRefused) -> CallCost:
         len(replies) * share,
         sum(reply.tokens for reply in replies) * share,
         sum(reply.money_usd for reply in replies) * share,
+        sum(reply.seconds for reply in replies) * share,
     )
 
 
@@ -99,6 +151,7 @@ def _charge(credit: OperatorCredit, operator: str, cost: CallCost, refused: int)
         calls=arm.calls + cost.calls,
         tokens=arm.tokens + cost.tokens,
         money_usd=arm.money_usd + cost.money_usd,
+        call_seconds=round(arm.call_seconds + cost.seconds, 6),
     )
     return credit.with_arm(name, arm)
 
@@ -130,7 +183,7 @@ def _end_trial(state: FoldState, event: TrialEnded, _at: float) -> None:
         return
     subject = state[trial.subject or event.node]
     if subject.id.parent:
-        _change_arm(state, subject, trials=1)
+        _change_arm(state, subject, trials=1, seconds=event.outcome.seconds)
 
 
 def _credit_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
@@ -143,8 +196,12 @@ def _credit_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
     if event.verdict is Verdict.QUARANTINED:
         _change_arm(state, node, asked=-1)
         return
+    if event.verdict not in _RANKED:
+        return
+    _earn(state, node, event)
+    run = state.runs[event.node.run]
     credit = OperatorCredit.of(run, node.pool)
-    if event.verdict not in _RANKED or node.id in credit.top:
+    if node.id in credit.top:
         return
     comparison = _Comparison(Cohorts.of(run).fingerprint, state.counting_metrics(run.number))
     mine = comparison.metrics(node)
@@ -152,12 +209,38 @@ def _credit_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
         return
     top = (*credit.top[: place - 1], node.id, *credit.top[place - 1 :])[:MOST_TOP]
     state.put_run(run.with_pool_part(node.pool, replace(credit, top=top)))
-    if not comparison.is_better(mine, state[run.root]):
-        return
-    earlier = 1 / node.place if node.place else 0.0  # it was judged before, and lost only against a withdrawn node
-    if 1 / place > earlier:
-        _change_arm(state, node, reward=1 / place - earlier)
-        state.put(replace(node, place=place))
+
+
+def _earn(state: FoldState, node: Node, event: NodeJudged) -> None:
+    """Give the node's arm its gain, as a share of the largest of late."""
+    run = state.runs[node.id.run]
+    credit, amount = OperatorCredit.of(run, node.pool), _gained(state, run, node, event)
+    largest = max(amount, _MEMORY * credit.largest_gain)
+    state.put_run(run.with_pool_part(node.pool, replace(credit, largest_gain=largest)))
+    reward = round(amount / largest, 9) if amount else 0.0
+    if reward != node.reward:  # it was judged before, and lost only against a withdrawn node
+        _change_arm(state, node, reward=reward - node.reward)
+        state.put(replace(node, reward=reward))
+
+
+def _gained(state: FoldState, run: Run, node: Node, event: NodeJudged) -> float:
+    """Compute the node's gain over its parent beyond noise; 0 without one."""
+    assert node.id.parent is not None
+    fingerprint = Cohorts.of(run).fingerprint
+    best = event.against or Incumbents.of(run, node.pool).best
+    has_result = _Comparison(fingerprint, state.counting_metrics(run.number)).metrics(state[node.id.parent])
+    base = best if best and (node.id.parent == run.root or has_result is None) else node.id.parent
+    found = score_gain(state, node, base)
+    if found is None or found.amount <= 0:
+        return 0.0
+    if event.verdict is Verdict.KEPT:
+        return found.amount
+    if base == event.against and event.effect is not None:
+        return 0.0  # fresh pairs of both said that it is none
+    result = state[base].result(fingerprint)
+    noise = recent_noise(result, Cohorts.of(run).noise.get(fingerprint, {})) if result else {}
+    bound = _NOISE_BOUND * noise.get(score_metric(state.metrics(node)).name, 0.0)
+    return found.amount if found.amount > bound else 0.0
 
 
 class _Comparison(Record):
@@ -186,20 +269,31 @@ def _place(state: FoldState, comparison: _Comparison, mine: Mapping[str, float],
     return next(behind, len(top) + 1)
 
 
-def _change_arm(state: FoldState, node: Node, asked: int = 0, trials: int = 0, reward: float = 0.0) -> None:
+def _change_arm(
+    state: FoldState, node: Node, asked: int = 0, trials: int = 0, reward: float = 0.0, seconds: float = 0.0
+) -> None:
     run = state.runs[node.id.run]
     credit, name = OperatorCredit.of(run, node.pool), arm_name(node.operator, node.model)
     arm = credit.arms.get(name)
     if arm is None:
         return
     arm = replace(
-        arm, asked=max(arm.asked + asked, 0), trials=arm.trials + trials, reward=round(arm.reward + reward, 9)
+        arm,
+        asked=max(arm.asked + asked, 0),
+        trials=arm.trials + trials,
+        reward=round(max(arm.reward + reward, 0.0), 9),
+        trial_seconds=round(arm.trial_seconds + seconds, 6),
     )
     state.put_run(run.with_pool_part(node.pool, credit.with_arm(name, arm)))
 
 
 def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
-    node, run = state[event.node], state.runs[event.node.run]
+    node = state[event.node]
+    if node.reward:
+        _change_arm(state, node, reward=-node.reward)
+        node = replace(node, reward=0.0)
+        state.put(node)
+    run = state.runs[event.node.run]
     credit = OperatorCredit.of(run, node.pool)
     top = tuple(other for other in credit.top if other != node.id)
     if top != credit.top:
@@ -229,123 +323,32 @@ OPERATOR_CREDIT = Family(
 )
 
 
-# It keeps nothing before the first move: a search with fixed values does not pay for it.
-
-
-_MEMORY = 0.95
-"""What is left of the signal of improvement after one verdict."""
-_MOST_OPERATORS = 64
-
-
-class SearchMoved(Event):
-    """How a pool is searched from here on, and why."""
+class DirectionsGiven(Event):
+    """What a reviewer would try next in a pool that makes no progress."""
 
     run: int
     pool: Pool
-    move: SearchMove
+    text: str
 
 
-class GainSum(Record):
-    """Gains over the best node of the time, as shares of the largest gain so far; anything else counts as 0.
+class GivenDirections(PoolPart):
+    """The newest directions of a reviewer."""
 
-    Over the parent, a draft would gain most: its parent is the baseline.
-    """
+    text: str = ""
+    best: NodeId | None = None
+    """The best node when they were given: they are over once there is a better one."""
 
-    count: int = 0
-    total: float = 0.0
-
-
-class SearchLearning(PoolPart):
-    """What one pool has learned; `move` is None where it does not learn."""
-
-    move: SearchMove | None = None
-    signal: float = 1.0
-    """How much the search improves: up to 1 after a gain, and less after each verdict without one."""
-    dry: int = 0
-    """Verdicts in a row without a new best node."""
-    answered: int = 0
-    """Proposals since the last move, refused ones included."""
-    gained: float = 0.0
-    """The gains of new best nodes since the last move, as shares of the largest gain so far."""
-    tokens: float = 0.0
-    """What the proposals since the last move used."""
-    gains: Mapping[str, GainSum] = field(default_factory=dict)
-    """By operator, and by mutation with its tag."""
-
-    @property
-    def config(self) -> SearchConfig:
-        return self.move.config if self.move else SearchConfig()
-
-    @property
-    def number(self) -> int:
-        return self.move.number if self.move else 0
+    @classmethod
+    def in_force(cls, run: Run, pool: Pool) -> str:
+        """Return the directions that were given for the present best node, or an empty text."""
+        given = cls.of(run, pool)
+        return given.text if given.best == Incumbents.of(run, pool).best else ""
 
 
-def _move(state: FoldState, event: SearchMoved, _at: float) -> None:
-    run, move = state.runs[event.run], event.move
-    known = SearchLearning.of(run, event.pool)
-    if move.number != known.number + 1:
-        return  # two processes made the same move: the first one counts
-    learning = replace(
-        known,
-        move=move,
-        answered=0,
-        gained=0.0,
-        tokens=0.0,
-    )
-    state.put_run(run.with_pool_part(event.pool, learning))
+def _direct(state: FoldState, event: DirectionsGiven, _at: float) -> None:
+    run = state.runs[event.run]
+    best = Incumbents.of(run, event.pool).best
+    state.put_run(run.with_pool_part(event.pool, GivenDirections(event.text, best)))
 
 
-def _answer(state: FoldState, event: NodeAdded | ProposalRefused, _at: float) -> None:
-    number = event.node.run if isinstance(event, NodeAdded) else event.run
-    run = state.runs[number]
-    known = SearchLearning.of(run, event.pool)
-    if known.move is None:
-        return
-    tokens = known.tokens + call_cost(run, event).tokens
-    learning = replace(known, answered=known.answered + 1, tokens=tokens)
-    state.put_run(run.with_pool_part(event.pool, learning))
-
-
-def _learn_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
-    node, run = state[event.node], state.runs[event.node.run]
-    if node.pool not in SEARCH_POOLS or node.id.parent is None or event.verdict is Verdict.QUARANTINED:
-        return
-    known = SearchLearning.of(run, node.pool)
-    if known.move is None:
-        return
-    best = Incumbents.of(run, node.pool)
-    is_best = event.verdict is Verdict.KEPT
-    amount = _amount(state, node, event.against or best.best)
-    gain = amount / max(best.largest_gain, amount) if amount else 0.0
-    kept_gain = gain if is_best else 0.0
-    learning = replace(
-        known,
-        signal=round(max(_MEMORY * known.signal, math.sqrt(kept_gain)), 9),
-        dry=0 if is_best else known.dry + 1,
-        gained=round(known.gained + kept_gain, 9),
-        gains=_with_gain(known.gains, node.operator, gain),
-    )
-    state.put_run(run.with_pool_part(node.pool, learning))
-
-
-def _amount(state: FoldState, node: Node, other: NodeId | None) -> float:
-    """Compute by how much the node is better than the other; 0 if it is not, or cannot be compared."""
-    found = score_gain(state, node, other) if other else None
-    return max(found.amount, 0.0) if found else 0.0
-
-
-def _with_gain(gains: Mapping[str, GainSum], operator: str, gain: float) -> Mapping[str, GainSum]:
-    names = {operator.partition(":")[0], operator}
-    changed = dict(gains)
-    for name in sorted(names):
-        if name in changed or len(changed) < _MOST_OPERATORS:
-            before = changed.get(name, GainSum())
-            changed[name] = GainSum(before.count + 1, round(before.total + gain, 9))
-    return changed
-
-
-SEARCH_LEARNING = Family(
-    (SearchMoved,),
-    {SearchMoved: _move, NodeAdded: _answer, ProposalRefused: _answer, NodeJudged: _learn_verdict},
-)
+DIRECTIONS = Family((DirectionsGiven,), {DirectionsGiven: _direct})

@@ -63,6 +63,10 @@ class RoleModels:
         """Return the length of the longest prompt that the role's model can read and still has room to answer."""
         return min(map(self._catalogue.prompt_tokens, self._names(role)))
 
+    def has(self, role: Role) -> bool:
+        """Say whether the role has a model."""
+        return bool(self._task.roles.of(role).names)
+
     def all_of(self, role: Role) -> Mapping[ModelOption, RoleModel]:
         """Return all models of a role, each with its weight and its listed price, the first one first."""
         names, budget = self._names(role), self._task.roles.of(role)

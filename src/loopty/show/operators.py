@@ -12,7 +12,7 @@ from loopty.record.calls import FormCount, ReplyForms
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.run_record import Run
-from loopty.record.search_learning import ArmCredit, OperatorCredit, SearchLearning, arm_name
+from loopty.record.search_learning import ArmCredit, OperatorCredit, arm_name
 from loopty.show.comparisons import over_parent
 from loopty.show.figures import dollars, plural, rough_figure
 from loopty.show.terminal import Fact, Terminal, cut, fact_lines, pad, width
@@ -35,7 +35,7 @@ class OperatorRow(Record):
     kept: int
     trials: int
     reward: float
-    """The sum of 1/place of its nodes among the best when they were judged."""
+    """The sum of its nodes' gains over their parents, each a share of the largest gain at its time."""
     credit: float
     """Its reward for each proposal."""
     by_period: tuple[float | None, ...]
@@ -72,8 +72,6 @@ class OperatorReport(Record):
     diversity: Diversity
     forms: Mapping[str, Mapping[str, FormCount]] = field(default_factory=dict)
     """How often replies were usable, by model and form of answer."""
-    learning: SearchLearning | None = None
-    """How the search moves its own values; None where they are fixed."""
 
 
 def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> OperatorReport:
@@ -97,7 +95,7 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
             reward=round(arm.reward, 6),
             credit=round(arm.reward / max(arm.asked, 1), 6),
             by_period=tuple(
-                _mean(_reward(node) for node in own if periods[node.id] == period) for period in range(PERIODS)
+                _mean(node.reward for node in own if periods[node.id] == period) for period in range(PERIODS)
             ),
             mean_gain=_mean(amounts),
             best_gain=max(amounts, default=None),
@@ -116,13 +114,12 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
         row(
             tag,
             "",
-            ArmCredit(len(own), reward=sum(map(_reward, own)), trials=sum(node.trials for node in own)),
+            ArmCredit(len(own), reward=sum(node.reward for node in own), trials=sum(node.trials for node in own)),
             own,
         )
         for tag, own in by_tag.items()
     ]
     recent, forms = diversity(nodes[-_RECENT:]), ReplyForms.of(run).models
-    learning = SearchLearning.of(run, pool)
     return OperatorReport(
         run=run.number,
         pool=pool.value,
@@ -130,7 +127,6 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
         kinds=_by_credit(tags),
         diversity=recent,
         forms=forms,
-        learning=learning if learning.move else None,
     )
 
 
@@ -149,10 +145,6 @@ def _names(arm: str) -> tuple[str, str]:
 
 def _periods(nodes: Sequence[Node]) -> dict[str, int]:
     return {node.id: index * PERIODS // max(len(nodes), 1) for index, node in enumerate(nodes)}
-
-
-def _reward(node: Node) -> float:
-    return 1 / node.place if node.place else 0.0
 
 
 def _mean(values: Iterable[float]) -> float | None:
@@ -192,21 +184,8 @@ def _facts(report: OperatorReport) -> Iterator[Fact]:
     for model, forms in report.forms.items():
         counts = (f"{name} {count.usable} of {count.asked}" for name, count in sorted(forms.items()))
         yield Fact("replies", f"{model}: usable in the form {'; '.join(counts)}")
-    if report.learning:
-        yield from _learning_facts(report.learning)
-    yield Fact("credit", "1/place among the best 8 when judged, for each proposal; 0 below the baseline")
+    yield Fact("credit", "gain over the parent beyond noise, as a share of the largest of late, for each proposal")
     yield Fact("gain", "mean over the parents, positive is better")
-
-
-def _learning_facts(learning: SearchLearning) -> Iterator[Fact]:
-    config = learning.config
-    yield Fact(
-        "search",
-        f"move {learning.number}: exploration from {100 * config.exploration:.0f} % on, drafts "
-        f"{100 * config.drafts:.0f} %, restart after {config.restart}, batch {config.batch}; signal of "
-        f"improvement {learning.signal:.2f} after {plural(learning.dry, 'verdict')} without a new best node",
-    )
-    yield Fact("why", learning.move.reason if learning.move else "")
 
 
 def _table(name: str, rows: Sequence[OperatorRow], columns: int, terminal: Terminal) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MODEL_PROPOSERS = ("llm-parameters", "llm-code")
 """Proposers that call the evolver's model."""
+CODE_PROPOSER = "llm-code"
 AGENT_PROPOSER = "agent"
 """The proposer that calls the evolver's model if there is one: its caps also hold for the agent's own login."""
 _SECRET_NAME = (
@@ -288,8 +289,9 @@ def _evolver_idle_reason(task: Task) -> str | None:
 
 def _verifier_idle_reason(task: Task) -> str | None:
     """Say why nothing calls the verifier's model, or return None."""
-    used = verifier_use(task.verifier)
-    return None if used else "nothing calls it: set review or judged under [verifier]"
+    gives_directions = any(kind == CODE_PROPOSER for _, kind in proposer_kinds(task.proposer))
+    is_used = verifier_use(task.verifier) or gives_directions
+    return None if is_used else "nothing calls it: set review or judged under [verifier]"
 
 
 def agent_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:

@@ -95,7 +95,7 @@ class World:
     def proposer(self, *operators: str, **overrides: Any) -> CodeProposer:
         values = {
             name: overrides.pop(name)
-            for name in ("batch", "drafts", "file_tokens", "form", "policy")
+            for name in ("batch", "drafts", "file_tokens", "form", "weights")
             if name in overrides
         }
         options = CodeOptions(operators=tuple(map(Operator, operators or ("diff",))), **values)

@@ -10,6 +10,7 @@ import pytest
 
 from loopty.domain.model import Reply, Usage
 from loopty.domain.proposal import Objection
+from loopty.kit.records import replace
 from loopty.proposers.code.answer_forms import Form, choose_form, form_text, usable_forms
 from loopty.proposers.code.new_files import apply_changes
 from loopty.proposers.code.novelty import normalise
@@ -75,6 +76,9 @@ def test_the_block_form_names_the_real_marker_lines() -> None:
 def test_forms_fit_what_may_change() -> None:
     assert usable_forms(Operator.DIFF, view(MARKED)) == [Form.BLOCK, Form.WHOLE, Form.SEARCH, Form.DIFF]
     assert usable_forms(Operator.REWRITE, view(MARKED)) == [Form.BLOCK, Form.WHOLE]
+    long = MARKED + "print(area(2))\n" * 400
+    assert usable_forms(Operator.REWRITE, view(long, "src/main.py", "a.py")) == [Form.WHOLE], "the other file"
+    assert usable_forms(Operator.DRAFT, view(long)) == [Form.BLOCK], "most of it must stay as it is"
     assert usable_forms(Operator.DIFF, view(MARKED, "a.py", "b.py")) == [Form.WHOLE, Form.SEARCH, Form.DIFF]
     assert usable_forms(Operator.DIFF, view("x = 1\n" * 9_000)) == [Form.SEARCH, Form.DIFF]
     assert usable_forms(Operator.DRAFT, view("x = 1\n" * 9_000)) == [Form.WHOLE]
@@ -83,6 +87,13 @@ def test_forms_fit_what_may_change() -> None:
         frozenset({"a"}), frozenset({"a"}), (ShownFile("a", "x = 1\n", True, line_range="lines 1 to 1"),)
     )
     assert usable_forms(Operator.REWRITE, part) == [Form.SEARCH, Form.DIFF]
+
+
+def test_new_files_are_offered_only_where_they_are_allowed() -> None:
+    for form in (Form.WHOLE, Form.SEARCH):
+        files = view(PLAIN, "src/main.py", "src/other.py")
+        assert "new file" in form_text(form, files)
+        assert "new file" not in form_text(form, replace(files, may_add=False))
 
 
 def drawn(counts: dict[str, FormCount], **options: str) -> Counter[str]:

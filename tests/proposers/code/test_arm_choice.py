@@ -1,4 +1,4 @@
-"""The choice of operator and model, by credit, by weights and by gradient."""
+"""The choice of operator and model, by gain for the price or by fixed weights."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelOption
+from loopty.domain.task import Pools
 from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
-from loopty.proposers.code.arms import Arm, ArmPrices, arm_shares, choose_arm, drought_spread
-from loopty.proposers.code.options import CodeOptions, Operator, Policy
-from loopty.record.search_learning import ArmCredit, OperatorCredit, SearchLearning, arm_name
+from loopty.proposers.code.arms import Arm, ArmPrices, choose_arm
+from loopty.proposers.code.options import CodeOptions, Operator
+from loopty.record.search_learning import ArmCredit, OperatorCredit, arm_name
 
 OPERATORS = (Operator.DIFF, Operator.REWRITE)
-CHEAP, STRONG = ModelOption("cheap"), ModelOption("strong", price=6.0)
+CHEAP, STRONG = ModelOption("cheap"), ModelOption("strong", price=10.0)
 
 
 def ask_with(world: Any, seed: int, **arms: ArmCredit) -> Ask:
@@ -39,7 +41,7 @@ def test_the_first_proposals_are_drafts_of_the_cheapest_model(world: Any) -> Non
     assert choice.reason == "draft 1 of 3 at the start"
 
 
-def test_credit_prefers_what_was_worth_more(world: Any) -> None:
+def test_credit_prefers_what_gained_more(world: Any) -> None:
     options = CodeOptions(operators=OPERATORS, exploration=0.0)
     found = draws(
         world, options, diff_cheap=ArmCredit(20, reward=8, trials=20), rewrite_cheap=ArmCredit(20, trials=20)
@@ -47,61 +49,81 @@ def test_credit_prefers_what_was_worth_more(world: Any) -> None:
     assert found[("diff", "cheap")] > 190
 
 
-def test_the_same_reward_for_a_higher_price_is_drawn_less(world: Any) -> None:
+def test_a_dear_model_costs_no_more_where_attempts_are_scarce(world: Any) -> None:
+    """Money is no limit of the run: both arms use one of 100 attempts."""
     options = CodeOptions(operators=OPERATORS, exploration=0.0)
     cheap = ArmCredit(20, reward=4, trials=20, calls=20, tokens=2_000, money_usd=0.02)
     dear = ArmCredit(20, reward=4, trials=20, calls=20, tokens=2_000, money_usd=0.40)
     found = draws(world, options, (CHEAP, STRONG), diff_cheap=cheap, diff_strong=dear)
-    assert found[("diff", "cheap")] > 5 * found[("diff", "strong")]
+    assert 2 * found[("diff", "strong")] > found[("diff", "cheap")]
 
 
-def test_exploration_starves_nothing_and_says_so(world: Any) -> None:
-    options = CodeOptions(operators=OPERATORS, exploration=1.0)
-    credit = {"diff_cheap": ArmCredit(50, reward=40, trials=50), "rewrite_cheap": ArmCredit(50, trials=50)}
-    assert min(draws(world, options, **credit).values()) > 60
-    choice = choose_arm(ask_with(world, 0, **credit), options, OPERATORS, (CHEAP,))
-    assert choice.reason.startswith("explored: drawn by price")
-    assert "in 50 at a price of" in choice.reason
+def test_the_price_is_the_share_of_the_scarcest_limit() -> None:
+    arms = {
+        "diff|cheap": ArmCredit(9, calls=9, tokens=900, money_usd=0.09, seconds=90.0),
+        "diff|strong": ArmCredit(9, calls=9, tokens=900, money_usd=0.9, seconds=900.0),
+    }
+    cheap, strong, mutate = Arm(Operator.DIFF, "cheap"), Arm(Operator.DIFF, "strong"), Arm(Operator.MUTATE)
+
+    def prices(**left: float) -> ArmPrices:
+        return ArmPrices(OperatorCredit(arms), (CHEAP, STRONG), left)
+
+    few = prices(attempts=10, money_usd=10)
+    assert few.price(cheap) == few.price(strong) == few.price(mutate) == 0.1
+    poor = prices(attempts=100, money_usd=0.5)
+    assert poor.price(strong) == pytest.approx(0.2)
+    assert poor.scarcest(strong) == "money"
+    assert poor.price(cheap) == pytest.approx(0.02)
+    assert poor.price(mutate) == 0.01
+    assert poor.scarcest(mutate) == "attempts"
+    late = prices(attempts=100, seconds=1000)
+    assert late.price(strong) > 6 * late.price(cheap) > 0
+    assert late.scarcest(strong) == "time"
+
+
+def test_no_model_is_given_up_however_dear(world: Any) -> None:
+    """Ten times the price and no gain in 40: one in ten proposals still draws the models by their weights."""
+    options = CodeOptions(operators=OPERATORS)
+    arms = {
+        "diff_cheap": ArmCredit(40, reward=30, trials=40, calls=40, money_usd=0.4),
+        "diff_strong": ArmCredit(40, trials=40, calls=40, money_usd=4.0),
+    }
+    asked = (
+        choose_arm(ask_with(world, seed, **arms), options, OPERATORS, (CHEAP, STRONG), pools=Pools(money_usd=1.0))
+        for seed in range(200)
+    )
+    strong = [choice for choice in asked if choice.arm.model == "strong"]
+    assert 4 <= len(strong) <= 40
+    assert any(choice.reason.startswith("explored: drawn by weight") for choice in strong)
 
 
 def test_fixed_weights_draw_operators_and_models_by_their_weights(world: Any) -> None:
-    options = CodeOptions(operators=OPERATORS, policy=Policy.WEIGHTS, weights={"diff": 1.0})
+    options = CodeOptions(operators=OPERATORS, weights={"diff": 1.0})
     models = (ModelOption("cheap", 3.0), ModelOption("strong", 1.0))
     found = draws(world, options, models)
     assert {operator for operator, _ in found} == {"diff"}
     assert 120 < found[("diff", "cheap")] < 180
 
 
-def test_mutate_has_no_model_and_only_the_price_of_its_trials(world: Any) -> None:
-    prices = ArmPrices(OperatorCredit(), (CHEAP,), trial_price=2.0)
-    assert prices.price(Arm(Operator.MUTATE)) == 2.0
-    assert prices.price(Arm(Operator.DIFF, "cheap")) == 3.0
-    options = CodeOptions(operators=(Operator.MUTATE,))
-    assert choose_arm(ask_with(world, 1), options, (Operator.MUTATE,), (CHEAP,)).arm == Arm(Operator.MUTATE)
+def test_weights_that_would_not_be_used_are_refused(world: Any) -> None:
+    for weights in ({"crossover": 1.0}, {"diff": 0.0}, {"diff": -1.0, "fix": 2.0}):
+        assert CodeOptions(weights=weights).fault().startswith("weights: ")
+    with pytest.raises(Misuse, match="weights: crossover is none of `operators`"):
+        world.proposer("diff", weights={"crossover": 1.0})
 
 
 def test_a_listed_price_counts_until_a_call_was_measured() -> None:
-    assert ArmPrices(OperatorCredit(), (CHEAP, STRONG), 1.0).call_price("strong") == 6.0
+    assert ArmPrices(OperatorCredit(), (CHEAP, STRONG), {}).call_price("strong") == 10.0
     arms = {
         "diff|cheap": ArmCredit(1, calls=1, tokens=100),
         "diff|strong": ArmCredit(1, calls=1, tokens=300),
     }
-    assert ArmPrices(OperatorCredit(arms), (CHEAP, STRONG), 1.0).call_price("strong") == pytest.approx(3.0)
+    assert ArmPrices(OperatorCredit(arms), (CHEAP, STRONG), {}).call_price("strong") == pytest.approx(3.0)
 
 
-def test_the_gradient_follows_rewards_and_spreads_in_a_drought() -> None:
-    arms = [(ArmCredit(10, reward=5), 1.0), (ArmCredit(10), 1.0)]
-    early, late = (
-        arm_shares(arms, drought_spread(learning)) for learning in (SearchLearning(), SearchLearning(signal=0.01))
-    )
-    assert sum(early) == pytest.approx(1.0)
-    assert early[0] > late[0] > late[1] > early[1]
-    assert drought_spread(SearchLearning()) == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize("policy", [Policy.CREDIT, Policy.GRADIENT, Policy.WEIGHTS])
-def test_the_same_history_gives_the_same_choice(world: Any, policy: Policy) -> None:
-    options = CodeOptions(operators=OPERATORS, policy=policy)
+@pytest.mark.parametrize("weights", [{}, {"diff": 0.5, "rewrite": 0.5}])
+def test_the_same_history_gives_the_same_choice(world: Any, weights: dict[str, float]) -> None:
+    options = CodeOptions(operators=OPERATORS, weights=weights)
     arms = {"diff_cheap": ArmCredit(9, reward=1.5, trials=9), "rewrite_cheap": ArmCredit(4, reward=1, trials=4)}
     one, other = (choose_arm(ask_with(world, 7, **arms), options, OPERATORS, (CHEAP,)) for _ in range(2))
     assert one == other

@@ -102,6 +102,7 @@ def _whole_text(files: FileView) -> str:
     longer = (
         " Where a file holds ``` itself, use a longer fence." if any("```" in each.text for each in shown) else ""
     )
+    more = " You may add new files in the same way." if files.may_add else ""
     if len(files.writable) == 1:
         return (
             f"give the whole new text of {file.path}, all of its lines, in one fenced block that begins with "
@@ -110,7 +111,7 @@ def _whole_text(files: FileView) -> str:
     return (
         "give each file that you change as a whole, all of its lines, in a fenced block of its own, with its "
         f"path on a line above it. For {file.path}, that line is\n\n{file.path}\n\nand the block begins with "
-        f"{_fence(file)} and ends with ```. You may add new files in the same way.{longer}"
+        f"{_fence(file)} and ends with ```.{more}{longer}"
     )
 
 
@@ -153,9 +154,12 @@ def _other_files(files: FileView) -> str:
     if len(files.writable) < 2:
         return ""
     path = sorted(files.writable)[-1]
+    words = " Each has the path of its file on the line above it."
+    if not files.may_add:
+        return words
     return (
-        " Each has the path of its file on the line above it. An empty SEARCH part makes a new file, and the line "
-        f"`<<<<<<< DELETE {path}` alone would delete {path}."
+        f"{words} An empty SEARCH part makes a new file, and the line `<<<<<<< DELETE {path}` alone would delete "
+        f"{path}."
     )
 
 
@@ -227,6 +231,8 @@ def _fence(file: ShownFile) -> str:
 
 _LONGEST_WHOLE = 4_000
 """Tokens of the writable files: longer ones are not asked for as a whole, unless they are to be rewritten."""
+_SHORT_FILE = 400
+"""Tokens of a file that is asked for as a whole, however little of it may change."""
 _TOKENS_PER_PRICE = 2_000
 """A reply of this many tokens costs twice as much as an empty one: the trial and the prompt cost as well."""
 _PART_OF_FILE = 3
@@ -258,7 +264,7 @@ def choose_form(
 def usable_forms(operator: Operator, files: FileView) -> list[Form]:
     """List the forms that fit what may change; at least one."""
     shown = [file for file in files.shown if file.writable]
-    whole = [file for file in shown if not file.line_range]
+    whole = [file for file in shown if not file.line_range and _is_mostly_editable(file)]
     size = sum(tokens(file.text) for file in shown)
     rewrites = operator in (Operator.REWRITE, Operator.DRAFT)
     forms = [Form.BLOCK] if block_file(files) else []
@@ -268,6 +274,17 @@ def usable_forms(operator: Operator, files: FileView) -> list[Form]:
     if has_lines and not (rewrites and forms):
         forms += [Form.SEARCH, Form.DIFF]
     return forms or [Form.SEARCH]
+
+
+def _is_mostly_editable(file: ShownFile) -> bool:
+    """Say whether it is short, or half of it may change: to repeat a long rest would be a waste, and a risk."""
+    if tokens(file.text) <= _SHORT_FILE:
+        return True
+    try:
+        lengths = [len(span.part_of(file.text)) for span in editable_spans(file.text)]
+    except ValueError:
+        return True
+    return sum(lengths) >= len(file.text) / 2
 
 
 def _price(form: Form, size: int) -> float:

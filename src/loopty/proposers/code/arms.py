@@ -1,21 +1,26 @@
-"""Which operator and which model make the next change: an arm, drawn by credit for its price, by a gradient, or by
-fixed weights.
+"""Which operator and which model make the next change: an arm, drawn by gain for its price, or by fixed weights.
+
+The price of an arm is the largest share of any limit of this run that one proposal of it uses up: of the attempts,
+the tokens, the money or the time that are left. So what is scarcest in this run decides what is dear.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from loopty.domain.model import ModelOption
+from loopty.domain.model import ModelOption, Role
+from loopty.domain.task import Pools
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
-from loopty.kit.records import Record
-from loopty.proposers.code.options import CodeOptions, Operator, Policy
+from loopty.kit.records import Record, replace
+from loopty.proposers.code.options import CodeOptions, Operator
 from loopty.record.calls import Spend
 from loopty.record.nodes import Proposals
-from loopty.record.search_learning import ArmCredit, GainSum, OperatorCredit, SearchLearning
+from loopty.record.run_record import Run
+from loopty.record.search_learning import OperatorCredit
+from loopty.record.sessions import pools_in_force
+from loopty.record.trials import TrialCounts
 
 PRIOR = (1.0, 3.0)
 """One node that became the best and three that were worth nothing: what is believed of an arm before its first."""
@@ -33,12 +38,16 @@ class ArmChoice(Record):
 
 
 def choose_arm(
-    ask: Ask, options: CodeOptions, operators: Sequence[Operator], models: Sequence[ModelOption], wish: str = ""
+    ask: Ask,
+    options: CodeOptions,
+    operators: Sequence[Operator],
+    models: Sequence[ModelOption],
+    wish: str = "",
+    pools: Pools | None = None,
 ) -> ArmChoice:
     """Choose the arm of the next proposal, of the operators that apply. `wish`: what the selector asks for."""
     run = ask.history.runs[ask.run]
-    credit = OperatorCredit.of(run, ask.pool)
-    prices = ArmPrices(credit, models, options.trial_price)
+    prices = ArmPrices(OperatorCredit.of(run, ask.pool), models, amounts_left(ask, pools or Pools()))
     cheapest = min((model.name for model in models), key=prices.call_price, default="")
     if wish:
         return ArmChoice(Arm(Operator(wish), cheapest), "as the selection of the parent asks")
@@ -46,12 +55,18 @@ def choose_arm(
     drafts += _in_flight(ask).get((Operator.DRAFT, ""), 0)
     if Operator.DRAFT in options.operators and drafts < options.drafts:
         return ArmChoice(Arm(Operator.DRAFT, cheapest), f"draft {drafts + 1} of {options.drafts} at the start")
-    arms = _arms(operators, models)
-    if options.policy is Policy.WEIGHTS:
+    if options.weights:
         return _by_weights(ask.rng, options, operators, models)
-    if options.policy is Policy.GRADIENT:
-        return _by_gradient(ask, arms, prices, cheapest)
-    return _by_credit(ask, options, arms, prices)
+    return _by_credit(ask, options, _arms(operators, models), models, prices)
+
+
+def dearest(ask: Ask, choice: ArmChoice, models: Sequence[ModelOption]) -> ArmChoice:
+    """Return the choice with the model whose calls cost most, where there are several."""
+    prices = ArmPrices(OperatorCredit.of(ask.history.runs[ask.run], ask.pool), models, {})
+    model = max((model.name for model in models), key=prices.call_price)
+    if model == choice.arm.model:
+        return choice
+    return ArmChoice(replace(choice.arm, model=model), f"progress has stopped: the dearest model, {model}")
 
 
 def _arms(operators: Sequence[Operator], models: Sequence[ModelOption]) -> list[Arm]:
@@ -62,12 +77,15 @@ def _arms(operators: Sequence[Operator], models: Sequence[ModelOption]) -> list[
     ]
 
 
-def _by_credit(ask: Ask, options: CodeOptions, arms: Sequence[Arm], prices: ArmPrices) -> ArmChoice:
-    """Follow Thompson's rule: draw what each arm may be worth, and take the largest worth for its price."""
-    rng, by_arm = ask.rng, {arm: prices.price(arm) for arm in arms}
+def _by_credit(
+    ask: Ask, options: CodeOptions, arms: Sequence[Arm], models: Sequence[ModelOption], prices: ArmPrices
+) -> ArmChoice:
+    """Follow Thompson's rule: draw what each arm may gain, and take the largest gain for its price."""
+    rng = ask.rng
     if rng.random() < options.exploration:
-        arm = rng.choices(arms, [1 / max(price, 1e-9) for price in by_arm.values()])[0]
-        why = f"explored: drawn by price, in {100 * options.exploration:.0f} % of proposals"
+        operator = rng.choice(list(dict.fromkeys(arm.operator for arm in arms)))
+        arm = _with_model(rng, operator, models)
+        why = f"explored: drawn by weight, in {100 * options.exploration:.0f} % of proposals"
         return ArmChoice(arm, f"{why}; {_standing(prices, arm)}")
     in_flight = _in_flight(ask)
 
@@ -77,36 +95,27 @@ def _by_credit(ask: Ask, options: CodeOptions, arms: Sequence[Arm], prices: ArmP
         success, failure = PRIOR
         return rng.betavariate(success + known.reward, failure + max(asked - known.reward, 0.0))
 
-    drawn = {arm: worth(arm) / max(price, 1e-9) for arm, price in by_arm.items()}
+    cheapest = min(map(prices.price, arms))
+    drawn = {arm: worth(arm) * cheapest / prices.price(arm) for arm in arms}
     arm = max(arms, key=drawn.__getitem__)
     return ArmChoice(arm, f"credit: drew {drawn[arm]:.3f}, the most of {len(arms)}; {_standing(prices, arm)}")
-
-
-def _by_gradient(ask: Ask, arms: Sequence[Arm], prices: ArmPrices, cheapest: str) -> ArmChoice:
-    learning = SearchLearning.of(ask.history.runs[ask.run], ask.pool)
-    draft, spread = Arm(Operator.DRAFT, cheapest), drought_spread(learning)
-    state = f"move {learning.number}, signal {learning.signal:.2f}"
-    if draft in arms and ask.rng.random() < (share := draft_share(learning)):
-        return ArmChoice(draft, f"gradient: a draft, in {100 * share:.0f} % of proposals ({state})")
-    biases = [gain_bias(learning.gains, arm.operator) for arm in arms]
-    shares = arm_shares([(prices.credit.arm(*arm.key), prices.price(arm)) for arm in arms], spread, biases)
-    arm = ask.rng.choices(arms, shares)[0]
-    index = arms.index(arm)
-    drawn = f"drawn with {100 * shares[index]:.0f} %, {100 * spread:.0f} % of all alike ({state})"
-    return ArmChoice(arm, f"gradient: {drawn}; gains {biases[index]:.2f} times the mean; {_standing(prices, arm)}")
 
 
 def _by_weights(
     rng: random.Random, options: CodeOptions, operators: Sequence[Operator], models: Sequence[ModelOption]
 ) -> ArmChoice:
-    weights = [options.weight(operator) for operator in operators]
+    weights = [options.weights.get(operator, 0.0) for operator in operators]
     operator = rng.choices(operators, weights)[0] if any(weights) else operators[0]
-    chance = options.weight(operator) * list(operators).count(operator) / (sum(weights) or 1.0)
-    reason = f"fixed weights: {operator} with {100 * chance:.0f} %"
+    share = 100 * options.weights.get(operator, 0.0) / (sum(weights) or 1.0)
+    return ArmChoice(_with_model(rng, operator, models), f"fixed weights: {operator} with {share:.0f} %")
+
+
+def _with_model(rng: random.Random, operator: Operator, models: Sequence[ModelOption]) -> Arm:
+    """Draw the model of an operator by the weights of the models."""
     if operator in WITHOUT_MODEL:
-        return ArmChoice(Arm(operator), reason)
-    model = rng.choices(models, [model.weight for model in models])[0].name if len(models) > 1 else models[0].name
-    return ArmChoice(Arm(operator, model), reason)
+        return Arm(operator)
+    weights = [model.weight for model in models]
+    return Arm(operator, rng.choices(models, weights if any(weights) else None)[0].name)
 
 
 def _in_flight(ask: Ask) -> Mapping[tuple[str, str], int]:
@@ -120,8 +129,11 @@ def _in_flight(ask: Ask) -> Mapping[tuple[str, str], int]:
 
 
 def _standing(prices: ArmPrices, arm: Arm) -> str:
-    known = prices.credit.arm(*arm.key)
-    return f"{arm.text} earned {known.reward:.2f} in {known.asked} at a price of {prices.price(arm):.2f} calls"
+    known, price = prices.credit.arm(*arm.key), prices.price(arm)
+    return (
+        f"{arm.text} earned {known.reward:.2f} in {known.asked}, each {100 * price:.2g} % of the "
+        f"{prices.scarcest(arm)} left"
+    )
 
 
 # The record keeps sums, so the work does not grow.
@@ -143,101 +155,78 @@ class Arm(Record):
 
 
 class ArmPrices:
-    """The mean cost of a proposal of each arm, in calls of the cheapest model."""
+    """What a proposal of each arm costs: the largest share of a limit that it uses up."""
 
-    def __init__(self, credit: OperatorCredit, models: Sequence[ModelOption], trial_price: float) -> None:
+    def __init__(self, credit: OperatorCredit, models: Sequence[ModelOption], left: Mapping[str, float]) -> None:
+        """`left` is what is left of each limit, by `ATTEMPTS` or the field of ArmCredit that counts its use."""
         self.credit = credit
         self._listed = {model.name: model.price for model in models}
-        self._trial_price = trial_price
-        self._is_priced = any(arm.money_usd for arm in credit.arms.values())
+        self._left = left
+        self._prices: dict[Arm, tuple[float, str]] = {}
 
     def price(self, arm: Arm) -> float:
-        """Return the mean cost of a proposal with its trials; the guess before the first counts as one."""
-        known = self.credit.arm(*arm.key)
-        guess = (self.call_price(arm.model) if arm.model else 0.0) + self._trial_price
-        calls = self._amount(known) / self._unit if self._unit else known.calls
-        return max((guess + calls + known.trials * self._trial_price) / (1 + known.asked), 1e-9)
+        """Return the share of the scarcest limit that a proposal uses; a guess counts as the first."""
+        return self._price(arm)[0]
+
+    def scarcest(self, arm: Arm) -> str:
+        """Name the limit that a proposal of this arm uses most of."""
+        return _NAMES[self._price(arm)[1]]
+
+    def _price(self, arm: Arm) -> tuple[float, str]:
+        if arm not in self._prices:
+            shares = ((self._use(arm, name) / max(left, 1e-9), name) for name, left in self._left.items())
+            self._prices[arm] = max(shares, default=(1.0, ATTEMPTS))
+        return max(self._prices[arm][0], 1e-9), self._prices[arm][1]
+
+    def _use(self, arm: Arm, name: str) -> float:
+        """Return how much of this a proposal of the arm uses, refused ones included."""
+        if name == ATTEMPTS:
+            return 1.0
+        known, guess = self.credit.arm(*arm.key), 0.0
+        if name == "seconds":
+            arms = self.credit.arms.values()
+            guess = sum(one.seconds for one in arms) / max(sum(one.asked for one in arms), 1)
+        elif arm.model:
+            guess = self.call_price(arm.model) * self._unit(name)
+        return float(guess + getattr(known, name)) / (1 + known.asked)
 
     def call_price(self, model: str) -> float:
         """Return the mean price of a call of this model: as measured, else as listed."""
-        if model in self._measured and self._unit:
-            return self._measured[model] / self._unit
-        return self._listed.get(model, 1.0)
+        name = "money_usd" if any(arm.money_usd for arm in self.credit.arms.values()) else "tokens"
+        measured, unit = self._measured(name), self._unit(name)
+        return measured[model] / unit if model in measured and unit else self._listed.get(model, 1.0)
 
-    @functools.cached_property
-    def _measured(self) -> Mapping[str, float]:
-        """Return the mean cost of a call by model, in money if calls cost money, else in tokens."""
+    def _unit(self, name: str) -> float:
+        """Return the mean cost of a call of the cheapest model that costs anything; 0 before the first."""
+        return min((amount for amount in self._measured(name).values() if amount > 0), default=0.0)
+
+    def _measured(self, name: str) -> Mapping[str, float]:
+        """Return the mean cost of a call by model."""
         sums: dict[str, tuple[float, float]] = {}
-        for name, arm in self.credit.arms.items():
+        for key, arm in self.credit.arms.items():
             if arm.calls:
-                model = name.partition("|")[2]
+                model = key.partition("|")[2]
                 amount, calls = sums.get(model, (0.0, 0.0))
-                sums[model] = amount + self._amount(arm), calls + arm.calls
+                sums[model] = amount + getattr(arm, name), calls + arm.calls
         return {model: amount / calls for model, (amount, calls) in sums.items()}
 
-    @functools.cached_property
-    def _unit(self) -> float:
-        """Return the mean cost of a call of the cheapest model that costs anything; 0 before the first."""
-        return _smallest_positive(self._measured.values())
 
-    def _amount(self, arm: ArmCredit) -> float:
-        return arm.money_usd if self._is_priced else arm.tokens
+ATTEMPTS = "attempts"
+_NAMES = {ATTEMPTS: "attempts", "tokens": "tokens", "money_usd": "money", "seconds": "time"}
 
 
-def _smallest_positive(amounts: Iterable[float]) -> float:
-    return min((amount for amount in amounts if amount > 0), default=0.0)
+def amounts_left(ask: Ask, pools: Pools) -> dict[str, float]:
+    """Return what is left of each limit of the run. A resumed session repeats it: it follows from the record."""
+    run = ask.history.runs[ask.run]
+    pools = pools_in_force(run, pools)
+    used = {
+        ATTEMPTS: (pools.limit(ask.pool), TrialCounts.of(run, ask.pool).started),
+        "seconds": (pools.wall_seconds, _seconds_used(run, ask.pool)),
+    }
+    left = {name: max(limit - amount, 0.0) for name, (limit, amount) in used.items() if limit is not None}
+    return {**left, **(ask.purse.left(Role.EVOLVER) if ask.purse else {})}
 
 
-_RATE = 0.3
-_STEEPEST = 3.0
-"""No arm becomes more than e^6 times as likely as another."""
-_MOST_SPREAD = 0.5
-_RESTART_DRAFTS = 0.25
-"""The share of proposals that starts anew in a long drought."""
-_PRIOR_GAINS, _LEAST_GAIN = 4, 0.05
-
-
-def arm_shares(
-    arms: Sequence[tuple[ArmCredit, float]], spread: float, biases: Sequence[float] | None = None
-) -> list[float]:
-    """Return the chance of each arm, given its credit and price; `spread` is the share that is drawn alike.
-
-    The sums of rewards make the estimate: each proposal moves its arm by its reward for the price less the mean.
-    """
-    asked = sum(credit.asked for credit, _ in arms)
-    rates = [credit.reward / price / max(credit.asked, 1) for credit, price in arms]
-    mean = sum(rate * credit.asked for rate, (credit, _) in zip(rates, arms, strict=True)) / max(asked, 1)
-    slopes = [
-        _RATE * credit.asked * (rate - mean) / (abs(mean) + 0.05)
-        for rate, (credit, _) in zip(rates, arms, strict=True)
-    ]
-    odds = [
-        bias * math.exp(min(max(slope, -_STEEPEST), _STEEPEST))
-        for slope, bias in zip(slopes, biases or [1.0] * len(arms), strict=True)
-    ]
-    total = sum(odds)
-    return [(1 - spread) * one / total + spread / len(arms) for one in odds]
-
-
-def gain_bias(gains: Mapping[str, GainSum], name: str) -> float:
-    """Return how much more than others an operator, or a mutation by its tag, gains; 1 is alike.
-
-    What was seldom tried is believed to be like the others of its kind.
-    """
-    is_tag = ":" in name
-    others = [gain for other, gain in gains.items() if (":" in other) is is_tag]
-    mean = sum(gain.total for gain in others) / max(sum(gain.count for gain in others), 1)
-    own = gains.get(name, GainSum())
-    return ((own.total + _PRIOR_GAINS * mean) / (own.count + _PRIOR_GAINS) + _LEAST_GAIN) / (mean + _LEAST_GAIN)
-
-
-def drought_spread(learning: SearchLearning) -> float:
-    """Return the share of proposals drawn alike: it grows while the signal of improvement decays."""
-    least = learning.config.exploration
-    return least + max(_MOST_SPREAD - least, 0.0) * (1 - learning.signal)
-
-
-def draft_share(learning: SearchLearning) -> float:
-    """Return the share of proposals that starts again from the baseline."""
-    config = learning.config
-    return config.drafts if learning.dry < config.restart else max(config.drafts, _RESTART_DRAFTS)
+def _seconds_used(run: Run, pool: Pool) -> float:
+    """Sum the seconds of the pool's calls and trials: more than passed where they overlapped."""
+    return sum(arm.seconds for arm in OperatorCredit.of(run, pool).arms.values())

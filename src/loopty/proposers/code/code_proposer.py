@@ -14,18 +14,17 @@ from typing import Protocol
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Answer, ModelOption, Outage, Prompt, Reply, Role, RoleModel
-from loopty.domain.proposal import Edits, Objection, Proposal, Refusal, SearchMove
+from loopty.domain.proposal import Directions, Edits, Objection, Proposal, Refusal
+from loopty.domain.task import Pools
 from loopty.engine.protocols import Ask, Selector
 from loopty.kit.records import Record, replace
 from loopty.proposers.code import prompts, replies
 from loopty.proposers.code.answer_forms import choose_form
-from loopty.proposers.code.arms import gain_bias
 from loopty.proposers.code.new_files import apply_changes
 from loopty.proposers.code.novelty import Novelty
-from loopty.proposers.code.options import CodeOptions, Operator, Policy
-from loopty.proposers.code.plan import Plan, make_plan, merge_proposal
+from loopty.proposers.code.options import CodeOptions, Operator
+from loopty.proposers.code.plan import Plan, directions_due, make_plan, merge_proposal
 from loopty.proposers.code.reply_edits import ProposalFault, parse_fault
-from loopty.proposers.code.search_moves import MOST_BATCH, next_move
 from loopty.proposers.code.source_files import FileView, FileViews, TextCache, origin_of
 from loopty.proposers.mutate import mutate_node
 from loopty.proposers.services import MergeFiles, Services
@@ -33,10 +32,11 @@ from loopty.proposers.shared_pool import UnreadItem, UnreadReplies
 from loopty.record.calls import ReplyForms
 from loopty.record.node_record import Node
 from loopty.record.nodes import Proposals
-from loopty.record.search_learning import SearchLearning
 from loopty.record.verdicts import Incumbents
 
 _CHARS_PER_TOKEN = 4
+_DIRECTIONS = "directions"
+"""The operator of a reviewer's call."""
 _DECLINED = "the model knows nothing better"
 _DECLINED_AGAIN = f"{_DECLINED}, asked twice"
 """Then the search ends: two answers that do not know of each other."""
@@ -66,7 +66,17 @@ class CodeProposer:
         refusal: Callable[[Node, Proposal], str | None],
         merge_files: MergeFiles,
         width: int = 1,
+        pools: Pools | None = None,
+        reviewer: RoleModel | None = None,
+        may_add: bool = True,
     ) -> None:
+        """`pools` is the budget of the run, `reviewer` whom to ask for directions when progress stops.
+        `may_add` says whether a change may bring new files.
+
+        Raises Misuse for weights that would not be used.
+        """
+        if fault := options.fault():
+            raise Misuse(f"[proposer] {fault}")
         self.width = width
         self._models = {option.name: model for option, model in models.items()}
         self._model_options = tuple(models)
@@ -75,19 +85,20 @@ class CodeProposer:
         self._merge_files = merge_files
         self._context = context
         texts = TextCache(text)
-        self._file_views = FileViews(writable, readable, texts, options.file_tokens)
+        self._file_views = FileViews(writable, readable, texts, options.file_tokens, may_add)
         self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts))
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0
-        self._learns = options.policy is Policy.GRADIENT
-        self._most_items = MOST_BATCH if self._learns else options.batch
+        self._most_items = options.batch
+        self._pools = pools
+        self._reviewer = reviewer
 
-    async def propose(self, ask: Ask) -> Proposal | Refusal | SearchMove | None:
+    async def propose(self, ask: Ask) -> Proposal | Refusal | Directions | None:
         if unread := self._unread.take(ask):
             return self._from_unread(ask, unread)
-        if self._learns and (move := next_move(ask, self._options)):
-            return move
+        if self._reviewer and not self._open_questions and directions_due(ask):
+            return await self._directions(ask, self._reviewer)
         self._open_questions += 1
         try:
             return await self._from_new_call(ask)
@@ -101,13 +112,23 @@ class CodeProposer:
         finally:
             self._open_questions -= 1
 
+    async def _directions(self, ask: Ask, reviewer: RoleModel) -> Directions:
+        """Ask a reviewer what to try next. No directions, where it cannot be asked."""
+        files = self._file_views.of(ask.history, ask.best)
+        prompt = prompts.directions_prompt(ask.best, self._context.text(ask, ask.best), files)
+        try:
+            answer = await reviewer.ask(prompt, _DIRECTIONS, ask.best.id)
+        except (Exhausted, Outage) as reason:
+            return Directions(f"none: {reason}")
+        return Directions(answer.reply.text.strip() or "none")
+
     async def _from_new_call(self, ask: Ask) -> Proposal | Refusal:
         """Return the first proposal of a new call."""
         proposals = Proposals.of(ask.history.runs[ask.run], ask.pool)
         has_declined = proposals.refused_in_row > 0 and proposals.last_refusal.startswith(_DECLINED)
         if has_declined and proposals.last_refusal.startswith(_DECLINED_AGAIN):
             raise Exhausted(proposals.last_refusal)
-        plan = make_plan(ask, self._options, self._selector, self._model_options)
+        plan = make_plan(ask, self._options, self._selector, self._model_options, self._pools)
         if plan.operator is Operator.MUTATE:
             return self._from_mutation(ask, plan)
         if plan.operator is Operator.MERGE and (merged := merge_proposal(ask, plan, self._merge_files)):
@@ -139,8 +160,7 @@ class CodeProposer:
 
     def _from_mutation(self, ask: Ask, plan: Plan) -> Proposal | Refusal:
         """Make a random edit, without a call."""
-        gains = SearchLearning.of(ask.history.runs[ask.run], ask.pool).gains
-        proposal = self._mutate(plan.parent, ask.rng, bias=functools.partial(gain_bias, gains))
+        proposal = self._mutate(plan.parent, ask.rng)
         if proposal is None:
             return Refusal(
                 plan.operator, "there is nothing to mutate", Objection.OTHER, arm_reason=plan.arm_reason
@@ -223,6 +243,9 @@ def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
         refusal=files.refusal,
         merge_files=files.merge,
         width=services.width,
+        pools=services.limits.pools,
+        reviewer=services.role_model(Role.VERIFIER) if services.has_role(Role.VERIFIER) else None,
+        may_add=any(set(pattern) & set("*?[") for pattern in services.access.write),
     )
 
 

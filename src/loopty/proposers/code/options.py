@@ -31,14 +31,6 @@ class Operator(StrEnum):
     """A seeded random edit of the parent, which asks no model."""
 
 
-class Policy(StrEnum):
-    """How the operator and the model of a proposal are chosen."""
-
-    CREDIT = "credit"
-    WEIGHTS = "weights"
-    GRADIENT = "gradient"
-
-
 class CodeOptions(Table):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
@@ -47,26 +39,15 @@ class CodeOptions(Table):
         (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT),
         filled=True,
     )
-    policy: Policy = option(
-        "How operator and model are chosen. `credit`: by reward for the price so far; `weights`: by fixed "
-        "weights; `gradient`: an experiment.",
-        Policy.CREDIT,
-    )
     weights: Mapping[str, float] = option(
-        "Weights of operators with the policy `weights`. Default: equal.",
-        {},
+        "Fixed weights of the operators; models are drawn by theirs. Default: by gain for the price so far.", {}
     )
     drafts: int = option("How many drafts come first, if `draft` is an operator.", 3, minimum=0)
     exploration: float = option(
-        "Share of proposals that ignore the credit.",
+        "Share of proposals that ignore the credit: operators are drawn alike, models by their weights.",
         0.1,
         minimum=0,
         below=1.001,
-    )
-    trial_price: float = option(
-        "What a trial costs, in calls of the cheapest model.",
-        1.0,
-        above=0,
     )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
@@ -80,9 +61,14 @@ class CodeOptions(Table):
         "How much context the model gets besides the files.", PromptContextOptions()
     )
 
-    def weight(self, operator: Operator) -> float:
-        """Return the weight of an operator with the policy `weights`."""
-        return max(self.weights.get(operator, 0.0), 0.0) if self.weights else 1.0
+    def fault(self) -> str:
+        """Say what is wrong with the weights, or return an empty text."""
+        unknown = [name for name in self.weights if name not in self.operators]
+        if unknown:
+            return f"weights: {', '.join(unknown)} is none of `operators` ({', '.join(self.operators)})"
+        if self.weights and not (min(self.weights.values()) >= 0 < sum(self.weights.values())):
+            return "weights: none may be negative, and one must be above 0"
+        return ""
 
     def within(self, limit_tokens: int) -> CodeOptions:
         """Return the same options, for a model with this limit on a prompt; files of another node come on top."""

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelOption
 from loopty.domain.proposal import Objection, Proposal, Refusal
+from loopty.domain.task import Pools
 from loopty.domain.trial import Ending, Verdict
-from loopty.engine.protocols import Ask, Selector
+from loopty.engine.protocols import Ask, Selection, Selector
 from loopty.kit.foreign_text import one_line
 from loopty.kit.records import Record, replace
-from loopty.proposers.code.arms import choose_arm
-from loopty.proposers.code.options import CodeOptions, Operator, Policy
+from loopty.proposers.code.arms import choose_arm, dearest
+from loopty.proposers.code.options import CodeOptions, Operator
 from loopty.proposers.services import MergeFiles
 from loopty.record.calls import Reservation, Spend, UnreadReply
 from loopty.record.directives import exclusion
 from loopty.record.node_record import Node
 from loopty.record.nodes import Proposals
-from loopty.record.search_learning import OperatorCredit, SearchLearning
+from loopty.record.search_learning import GivenDirections, OperatorCredit
 from loopty.record.search_summary import FrozenPool
+from loopty.record.verdicts import Incumbents
 
 _MAX_RECENT = 8
 _MAX_FIXES = 2
@@ -45,12 +48,36 @@ class Plan(Record):
     """Whether the other node is the best so far, to learn from, and not one to combine with."""
 
 
-def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
+class Widening(StrEnum):
+    """How the search looks elsewhere."""
+
+    OTHER_PARENT = "another good node"
+    OTHER_FAMILY = "the second-best family"
+    DEAREST_MODEL = "the dearest model"
+    DIRECTIONS = "a reviewer's directions"
+
+
+WIDENING: Mapping[Widening, int] = {
+    Widening.OTHER_PARENT: 6,
+    Widening.OTHER_FAMILY: 12,
+    Widening.DEAREST_MODEL: 18,
+    Widening.DIRECTIONS: 24,
+}
+"""After how many verdicts without a new best node each begins. Then every second proposal widens, all in turn."""
+
+
+def make_plan(
+    ask: Ask,
+    options: CodeOptions,
+    selector: Selector,
+    models: Sequence[ModelOption],
+    pools: Pools | None = None,
+) -> Plan:
     """Make a plan: an operator that applies now, else a diff of the parent, and a model.
 
     The best program is shown with it, but for the drafts at the start, which are to be different.
     """
-    plan = _make_plan(ask, options, selector, models)
+    plan = _make_plan(ask, options, selector, models, pools)
     drafts = Proposals.of(ask.history.runs[ask.run], ask.pool).answers.get(Operator.DRAFT, 0)
     is_blind = plan.operator is Operator.DRAFT and drafts < options.drafts
     if is_blind or plan.inspirations or plan.operator is Operator.MUTATE:
@@ -61,8 +88,43 @@ def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequen
     return replace(plan, inspirations=(best,), shows_best=True)
 
 
-def _make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
-    selection = selector.select(ask)
+def directions_due(ask: Ask) -> bool:
+    """Say whether the search stands still for so long that a reviewer should be asked for directions."""
+    run = ask.history.runs[ask.run]
+    is_long = Incumbents.of(run, ask.pool).since_best >= WIDENING[Widening.DIRECTIONS]
+    return is_long and not GivenDirections.in_force(run, ask.pool)
+
+
+def _wider(ask: Ask) -> Widening | None:
+    """Return how this proposal widens a search that stands still; None for one that goes on as before."""
+    since_best = Incumbents.of(ask.history.runs[ask.run], ask.pool).since_best
+    due = [kind for kind, start in WIDENING.items() if start <= since_best and kind is not Widening.DIRECTIONS]
+    return due[ask.position // 2 % len(due)] if due and ask.position % 2 else None
+
+
+def _widened(ask: Ask, selection: Selection, kind: Widening | None) -> Selection:
+    """Return another good node to change, or the best of another family: of another first change."""
+    if kind not in (Widening.OTHER_PARENT, Widening.OTHER_FAMILY):
+        return selection
+    node, family = selection.node, selection.node.id.lineage[1:2]
+    others = [one for one in best_nodes(ask) if one.id not in (ask.root.id, node.id) and one.tree != node.tree]
+    if kind is Widening.OTHER_FAMILY:
+        others = [one for one in others if one.id.lineage[1:2] != family][:1]
+    if not others:
+        return selection
+    return Selection(ask.rng.choice(others), f"progress has stopped: {kind}")
+
+
+def _make_plan(
+    ask: Ask,
+    options: CodeOptions,
+    selector: Selector,
+    models: Sequence[ModelOption],
+    pools: Pools | None,
+) -> Plan:
+    selection, wider = selector.select(ask), _wider(ask)
+    if not selection.is_directed and options.parents == "best":
+        selection = _widened(ask, selection, wider)
     parent = selection.node
     failed = node_to_fix(ask) if Operator.FIX in options.operators else None
     others = partners(ask, parent) if Operator.CROSSOVER in options.operators else []
@@ -74,8 +136,10 @@ def _make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Seque
         Operator.MERGE: not mergeable,
     }
     usable = [operator for operator in options.operators if not unusable.get(operator)]
-    choice = choose_arm(ask, options, usable or [Operator.DIFF], models, selection.operator)
-    arm, batch = choice.arm, _batch(ask, options)
+    choice = choose_arm(ask, options, usable or [Operator.DIFF], models, selection.operator, pools)
+    if wider is Widening.DEAREST_MODEL and choice.arm.model and not options.weights:
+        choice = dearest(ask, choice, models)
+    arm = choice.arm
     plan = Plan(
         operator=arm.operator,
         parent=parent,
@@ -83,7 +147,7 @@ def _make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Seque
         inspirations=(),
         model=arm.model,
         arm_reason=choice.reason,
-        batch=batch,
+        batch=options.batch,
     )
     match arm.operator:
         case Operator.FIX if failed:
@@ -96,11 +160,6 @@ def _make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Seque
             return replace(plan, parent=ask.root, parent_reason="a draft starts from the baseline")
         case _:
             return plan
-
-
-def _batch(ask: Ask, options: CodeOptions) -> int:
-    move = SearchLearning.of(ask.history.runs[ask.run], ask.pool).move
-    return move.config.batch if move and options.policy is Policy.GRADIENT else options.batch
 
 
 def node_to_fix(ask: Ask) -> Node | None:

@@ -42,6 +42,15 @@ _STALLED = (
     "The last {count} changes improved nothing: change the approach, not a detail. If you are certain that "
     "nothing better is possible under these limits, answer with the line `NO CHANGE:` and why, and nothing else."
 )
+_REVIEWER = (
+    "You review a search for a better program that makes no progress any more. You do not write code: you say "
+    f"where others should look. {FENCED_IS_DATA}"
+)
+_DIRECTIONS = (
+    "# What to do\n\nSay in one sentence what limits the result, and what the changes that were tried have in "
+    "common. Then give three directions that differ from them and from each other, the most promising first: "
+    "one sentence each, with the reason and how one could tell early that it fails. At most 200 words, no code."
+)
 _REASONS = (
     "Begin with two lines: `LIMIT:` and what limits the result now, then `IDEA:` and the one change that you "
     "choose and why it should help. Build on what worked; do not repeat what was tried."
@@ -68,6 +77,11 @@ def first_prompt(
     task.append(_request(plan.batch, form, files))
     parts.append(f"# What to do\n\n{' '.join(task)}")
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),), form=form.value)
+
+
+def directions_prompt(best: Node, context: str, files: FileView) -> Prompt:
+    """Make the prompt that asks a reviewer what to try next, in words."""
+    return Prompt(_REVIEWER, (Message(Speaker.ASKER, f"{_program_text(best, context, files)}\n\n{_DIRECTIONS}"),))
 
 
 def _program_text(node: Node, context: str, files: FileView) -> str:

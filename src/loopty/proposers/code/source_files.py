@@ -45,6 +45,8 @@ class FileView(Record):
     writable: frozenset[str]
     known: frozenset[str]
     shown: tuple[ShownFile, ...]
+    may_add: bool = True
+    """Whether new files are allowed: not where each editable file is named."""
 
     @property
     def only_writable(self) -> str | None:
@@ -65,7 +67,15 @@ class FileView(Record):
 class FileViews:
     """The file views of nodes, each built once."""
 
-    def __init__(self, writable: ListPaths, readable: ListPaths, texts: TextCache, limit_tokens: int) -> None:
+    def __init__(
+        self,
+        writable: ListPaths,
+        readable: ListPaths,
+        texts: TextCache,
+        limit_tokens: int,
+        may_add: bool = True,
+    ) -> None:
+        self._may_add = may_add
         self._writable = writable
         self._readable = readable
         self._texts = texts
@@ -103,7 +113,7 @@ class FileViews:
         texts = ((path, self._texts.text(origin.commit(path), path)) for path in order[:_MAX_FILES])
         existing = [(path, text) for path, text in texts if text is not None]
         shown = _shown_files(_related_first(existing, writable), writable, self._limit_tokens, origin.changed)
-        return FileView(writable, writable | readable, tuple(shown))
+        return FileView(writable, writable | readable, tuple(shown), self._may_add)
 
 
 def _printable_paths(paths: Iterable[str]) -> frozenset[str]:

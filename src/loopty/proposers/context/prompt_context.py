@@ -31,6 +31,7 @@ from loopty.proposers.context.search import ExperimentDigest, goal_text
 from loopty.record.calls import Spend
 from loopty.record.directives import Directive, Notes
 from loopty.record.node_record import Node
+from loopty.record.search_learning import GivenDirections
 from loopty.record.trials import Cohorts, TrialCounts
 
 _LONGEST_NOTE = 400
@@ -96,6 +97,9 @@ class PromptContext:
         ]
         if self._access:
             sections += self._tried_sections(ask, parent, (limit - _tokens_of(sections)) // 2)
+        if words := GivenDirections.in_force(ask.history.runs[ask.run], ask.pool):
+            shown = fence_to_budget("directions of a reviewer", words, (limit - _tokens_of(sections)) // 6)
+            sections += _section("# Where to look, after a long time without progress", [shown])
         notes = _notes_text(ask, (limit - _tokens_of(sections)) // 6)
         sections += _section("# Notes of other agents", [notes])
         sections += self._result_sections(ask, parent, limit - _tokens_of(sections))
@@ -121,10 +125,21 @@ class PromptContext:
                 f"changes to node {name} that were tried, the newest first",
                 [self._node_lines.with_change(ask.history, node) for node in tried],
             ),
+            ("being tried now: no result yet", self._in_flight_lines(ask, known)),
             ("other experiments", self._digest_lines(ask, digest, known)),
         )
         texts = [fence_to_budget(label, "\n".join(lines), share, clean=True) for label, lines in parts]
         return _section("# What was tried", texts)
+
+    def _in_flight_lines(self, ask: Ask, known: Collection[NodeId]) -> list[str]:
+        """List the changes whose trials run elsewhere, and those that are being written."""
+        history = ask.history
+        running = [history[node] for node in sorted(ask.running) if node not in known]
+        calls = [call for call in Spend.of(history.runs[ask.run]).reservations.values() if call.pool is ask.pool]
+        return [
+            *(self._node_lines.with_change(history, node) for node in running if node.pool is ask.pool),
+            *(f"a {call.operator} of {history.name(call.node)} is being written" for call in calls if call.node),
+        ]
 
     def _result_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
         remaining = limit_tokens - _HEADING_TOKENS
