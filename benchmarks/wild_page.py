@@ -25,7 +25,7 @@ TAIL = """
 Of {tried} repositories in {languages} languages, {sensible} got a task that is sensible, {unproven} one of which
 not all was proven, and {refused} none. `init` took {seconds} s (median), on two busy cores.
 
-- Each repository had what a developer already has: {recipes}. C, C++ and Perl had nothing.
+- Each repository had what a developer already has: {recipes}. C, C++ and Java had nothing.
 - Only PyPI, npm and Debian could be reached, so crates and modules of Go are Debian's development packages. A
   release that could not be fetched was replaced by the next name of its group.
 - When `init` fails, it names the cause and the remedy if it knows one: see [failures](failures.md).

@@ -13,7 +13,7 @@ from typing import Any
 
 RECIPES = {
     "Python": "`.venv` with `pip install -e .`, pytest, and the test requirements that the package names",
-    "JavaScript": "`npm install --ignore-scripts`",
+    "JavaScript and TypeScript": "`npm ci` or `npm install`, with `--ignore-scripts`",
     "Go": "`go mod download`",
     "Rust": "`cargo fetch`",
 }
@@ -58,7 +58,9 @@ def prepare(checkout: Path, language: str) -> None:
             except PreparationError:
                 continue  # a developer would go on without the linter that cannot be had
     elif language in ("JavaScript", "TypeScript") and (checkout / "package.json").exists():
-        run_bounded("npm install --loglevel error --ignore-scripts --no-package-lock --legacy-peer-deps", checkout)
+        has_lock = (checkout / "package-lock.json").exists()
+        line = "npm ci" if has_lock else "npm install --no-package-lock"
+        run_bounded(f"{line} --loglevel error --ignore-scripts --legacy-peer-deps", checkout)
     elif language == "Go":
         run_bounded("go version", checkout)  # a developer has it
         if (checkout / "go.mod").exists():

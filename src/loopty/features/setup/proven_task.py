@@ -273,6 +273,8 @@ class ProvenTask(Record):
 
     @property
     def _timed(self) -> str:
+        if self.draft.is_without_start:
+            return "the tests without their start"
         return "the tests" if self.draft.times_the_tests else "the command"
 
     @property
@@ -289,12 +291,6 @@ class ProvenTask(Record):
         """Say whether the message about a failure has a line to paste."""
         cause = self.check.explanation.cause if self.check.explanation else None
         return cause is not None and bool(cause.shell or cause.settings)
-
-    @property
-    def lacks_something(self) -> bool:
-        """Say whether a benchmark failed for want of what its cause names: with that, it works."""
-        cause = self.check.explanation.cause if self.check.explanation else None
-        return self.draft.is_benchmark and cause is not None and not self.is_out_of_time
 
     @property
     def is_out_of_time(self) -> bool:

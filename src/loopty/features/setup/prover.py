@@ -73,7 +73,7 @@ class CheckTime:
         return self.left - self.seconds * reserve
 
 
-_MOST_DRAFTS = 6
+_MOST_DRAFTS = 9
 
 
 class DraftQueue:
@@ -207,8 +207,8 @@ class TaskProver:
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
         """Prove the drafts in turn until one works; without one, the file has the most promising of them.
 
-        A benchmark that lacks something, as a package, is not replaced by another. `fixed` are the keys that the
-        user gave: `timeout_seconds` and `direction` are not changed then.
+        The task says which benchmark it replaces, and what that lacks. `fixed` are the keys that the user gave:
+        `timeout_seconds` and `direction` are not changed then.
         """
         failed: list[ProvenTask] = []
         queue = DraftQueue(drafts)
@@ -225,9 +225,6 @@ class TaskProver:
             if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
-            if proven.lacks_something:
-                # A fallback made by itself would spend a night on a number that nobody asked for.
-                break  # another benchmark would measure something else
         best = most_promising(failed)
         assert best is not None, "the first draft is always tried"
         self._checks.write(best.draft)
