@@ -44,9 +44,9 @@ from loopty.kit.records import replace
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
-SECONDS = 1500
+SECONDS = 600
 WITHIN = "4m"
-_FETCHES = 3
+_FETCHES = 7
 """How many repositories more are fetched and prepared, which mostly waits, while others are tried."""
 _WRITING = threading.Lock()
 

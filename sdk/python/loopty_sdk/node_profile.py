@@ -11,7 +11,7 @@ const OTHERS = /(^|[/._-])(tests?|specs?|bench(mark)?s?|perf|fixtures?|examples?
 // What loads a module runs below the module that asks for it, and is none of its work.
 const OF_NODE = /^node:internal\/(modules|process)/;
 const OF_TOOLS = /node_modules\/(@?(jest|babel|swc)|ts-|tsx|pirates|vite|esbuild|typescript|nyc|istanbul)/;
-const MICROSECONDS = 200;
+const MICROSECONDS = 100;
 
 function isOwn(url) {
   const path = url.startsWith("file://") ? decodeURIComponent(url.slice(7)) : url;
