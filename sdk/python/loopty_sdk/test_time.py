@@ -96,7 +96,7 @@ def _environment(before: Mapping[str, str], folder: str) -> dict[str, str]:
         ROOT: os.path.realpath("."),
         "PYTEST_PLUGINS": ",".join(filter(None, (before.get("PYTEST_PLUGINS"), "loopty_sdk.pytest_bodies"))),
         "NODE_OPTIONS": " ".join(filter(None, (before.get("NODE_OPTIONS"), f'--require "{preload}"'))),
-        "GOFLAGS": " ".join(filter(None, (before.get("GOFLAGS"), f"-exec={runner}"))),
+        "GOFLAGS": " ".join(filter(None, (before.get("GOFLAGS"), f"-exec={runner} -vet=off"))),
         f"CARGO_TARGET_{platform.machine().upper()}_UNKNOWN_LINUX_GNU_RUNNER": str(runner),
     }
 
