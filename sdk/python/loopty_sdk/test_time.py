@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> int:
             if code:
                 return code if code > 0 else 128 - code
             seconds, is_repeated = _reported(Path(folder))
-        if not seconds:
+        if seconds is None:
             print("the tests ran, and nothing reported what they took", file=sys.stderr)
             return 1
         if seconds < _LEAST and not is_repeated:
@@ -101,10 +101,11 @@ def _environment(before: Mapping[str, str], folder: str) -> dict[str, str]:
     }
 
 
-def _reported(folder: Path) -> tuple[float, bool]:
-    """Add up what the processes said, and say whether they repeated their tests."""
+def _reported(folder: Path) -> tuple[float | None, bool]:
+    """Add up what the processes said, None if none did, and say whether they repeated their tests."""
     found = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    return sum(one["seconds"] for one in found), any(one["repeated"] for one in found)
+    seconds = sum(one["seconds"] for one in found) if found else None
+    return seconds, any(one["repeated"] for one in found)
 
 
 if __name__ == "__main__":

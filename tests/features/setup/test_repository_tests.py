@@ -216,10 +216,8 @@ def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
 
 def test_a_linter_before_the_tests_and_a_benchmark_among_them_are_left_out(tmp_path):
     script = package(pretest="xo", test="node bench.js && tape t.js")
-    (tmp_path / "node_modules").mkdir()
     facts = facts_of(tmp_path, {"package.json": script, "lib/index.js": "", "t.js": ""})
     assert [tests.line for tests in repository_tests(facts)] == ["tape t.js", "npm test --silent"]
-    assert propose_tasks(facts)[0].mounts == ("node_modules",)
 
 
 def test_of_many_test_files_some_are_tried_together_before_one_alone(tmp_path):

@@ -139,8 +139,6 @@ class RepositoryFacts(Record):
     cmake: CMakeFacts = field(default_factory=CMakeFacts)
     bash_scripts: frozenset[str] = field(default_factory=frozenset)
     """Benchmark scripts whose first line names bash."""
-    node_packages: tuple[str, ...] = ()
-    """Where the packages of package.json are installed, if that is no part of the repository."""
     node_entry: str = ""
     """The file that loads the package of package.json; empty where it is not known."""
     package: str = ""
@@ -172,7 +170,6 @@ class RepositoryFacts(Record):
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     """Find the facts about these files below `top`; what is installed or built there is left out."""
-    has_packages = (top / "node_modules").is_dir() and not any(one.startswith("node_modules/") for one in files)
     files = without_installed(files)
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
     named = [path for path in files if _is_benchmark(path)]
@@ -224,7 +221,6 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         uses_unittest=any(_UNITTEST.search(source_text(top / path)) for path in tests if path.endswith(".py")),
         cmake=cmake_of(top, files),
         bash_scripts=frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
-        node_packages=("node_modules",) if has_packages and "package.json" in files else (),
         node_entry=_node_entry(top, files),
         package=package,
         of_benchmarks=benchmark_sources(top, [*benchmarks, *fixtures, *_go_tests(files)], package),

@@ -57,7 +57,6 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         gates=() if found.times_the_tests else gates_from_tests(facts),
         times_the_tests=found.times_the_tests,
         is_part=found.is_part,
-        mounts=facts.node_packages,
         has_build=found.timeout_seconds == BUILD_TIMEOUT,
     )
     started = scripts_of_command(facts, found.command)
