@@ -143,3 +143,13 @@ def test_all_tests_leave_time_for_some_of_them():
     now[0] = 480.0
     assert not time.has_time_for(whole)
     assert time.limit(part) == 60
+
+
+def test_a_benchmark_that_works_and_cannot_be_proven_in_the_time_gives_way_to_a_shorter_one(code_place):
+    slow = TaskDraft("sleep 1; sh bench.sh", ("src/**",))
+    within = CheckTime(11)
+    proven = prover(code_place, [], within=within).prove_first(
+        [slow, TaskDraft("sh bench.sh", ("src/**",), is_shorter=True)], frozenset()
+    )
+    assert proven.draft.is_shorter
+    assert "leaves no time to prove it" in proven.instead_of.problem

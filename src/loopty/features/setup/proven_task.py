@@ -228,6 +228,8 @@ class ProvenTask(Record):
     """The most promising of what failed before it; None where the first worked, and for a failure."""
     sensitivity: Sensitivity | None = None
     """What planted changes did to the score; None where none were planted."""
+    is_too_long: bool = False
+    """Whether it works, and a run takes too long to prove it in the time that there is."""
     count: CountProof | None = None
     """What counting instructions showed; None where the score is no time, or was not repeated."""
 
@@ -294,7 +296,7 @@ class ProvenTask(Record):
 
     @property
     def is_out_of_time(self) -> bool:
-        return self.check.outcome.ending is Ending.TIMED_OUT
+        return self.is_too_long or self.check.outcome.ending is Ending.TIMED_OUT
 
 
 def most_promising(failed: Sequence[ProvenTask]) -> ProvenTask | None:

@@ -87,6 +87,11 @@ class DraftQueue:
         """Say whether some of the tests can be run alone, without a build."""
         return any(draft.is_part and not draft.has_build for draft in self._drafts)
 
+    @property
+    def has_smaller(self) -> bool:
+        """Say whether something is left that measures less."""
+        return any(draft.is_part or draft.is_shorter for draft in self._drafts)
+
     def next(self, failed: ProvenTask | None) -> TaskDraft | None:
         """Return the next draft, or None; `failed` is the last that did not work."""
         if failed and failed.is_out_of_time:
@@ -219,7 +224,7 @@ class TaskProver:
                     continue
                 self._say(f"not that ({failed[-1].problem}); trying the next that was found")
             self._say_start(draft, fixed)
-            proven = self.prove(draft, fixed)
+            proven = self.prove(draft, fixed, has_smaller=queue.has_smaller)
             if not proven.problem:
                 proven = self._with_count(self._with_pace(proven), fixed)
             if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
@@ -230,8 +235,11 @@ class TaskProver:
         self._checks.write(best.draft)
         return best
 
-    def prove(self, draft: TaskDraft, fixed: frozenset[str]) -> ProvenTask:
-        """Check the draft until it works or no remedy is left; the file then has what was found."""
+    def prove(self, draft: TaskDraft, fixed: frozenset[str], has_smaller: bool = False) -> ProvenTask:
+        """Check the draft until it works or no remedy is left; the file then has what was found.
+
+        If `has_smaller`, something that measures less takes its place where there is no time to prove this one.
+        """
         changes: tuple[TaskChange, ...] = ()
         alone: RepairedDraft | None = None
         if draft.gates:
@@ -240,12 +248,16 @@ class TaskProver:
             draft, changes = replace(alone.draft, gates=draft.gates), alone.changes
             if alone.check.problem is not None:
                 return ProvenTask(draft, self._with_line(alone.check, fixed), changes, None)
+            if has_smaller and (problem := self._why_too_long(alone.check)):
+                return ProvenTask(draft, replace(alone.check, problem=problem), changes, None, is_too_long=True)
         whole = self._repair(draft, fixed)
         if alone and whole.check.problem is not None and _has_only_proposed_gates(draft):
             whole = _without_gates(alone, whole)
         draft, check, changes = whole.draft, whole.check, (*changes, *whole.changes)
         if check.problem is not None:
             return ProvenTask(draft, self._with_line(check, fixed), changes, None)
+        if has_smaller and (problem := self._why_too_long(check)):
+            return ProvenTask(draft, replace(check, problem=problem), changes, None, is_too_long=True)
         draft, check, change = self._with_shorter_gate(draft, whole.last, fixed)
         changes = (*changes, *change)
         if _TIMEOUT not in fixed:
@@ -256,6 +268,13 @@ class TaskProver:
         noise = self._checks.noise(draft, check, self._time.left) if check.problem is None else None
         gate_seconds = max(whole.last.gate_seconds, 0.0) if draft.gates else 0.0
         return self._with_sensitivity(ProvenTask(draft, check, changes, noise), gate_seconds, fixed)
+
+    def _why_too_long(self, check: CheckResult) -> str:
+        """Say why there is no time to prove a benchmark that works; empty if there is."""
+        seconds = check.outcome.seconds
+        if not self._proves or _RUNS_OF_PROOF * seconds < self._time.left:
+            return ""
+        return f"a run takes {seconds:.2g} s, which leaves no time to prove it"
 
     def _with_better_score(self, draft: TaskDraft, check: CheckResult) -> tuple[TaskDraft, CheckResult]:
         """Return the draft with the score that says most, and its check: what is read, then which rows of it."""
