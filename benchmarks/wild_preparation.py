@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RECIPES = {
-    "Python": "`.venv` with `pip install -e .`, pytest, and the test requirements that the package names",
+    "Python": "`.venv` with `pip install -e .`, pytest, and what its build and its tests require by its own words",
     "JavaScript and TypeScript": "`npm ci` or `npm install`, with `--ignore-scripts`",
     "Go": "`go mod download`",
     "Rust": "`cargo fetch`",
@@ -76,8 +76,10 @@ def test_requirements(checkout: Path) -> list[str]:
         project: dict[str, Any] = tomllib.loads((checkout / "pyproject.toml").read_text())
     except (OSError, ValueError):
         project = {}
+    builds = project.get("build-system", {}).get("requires", ())
     extras = project.get("project", {}).get("optional-dependencies", {})
-    found = [f"-e '.[{name}]'" for name in extras if _TESTS.search(name)]
+    found = [shlex.join(builds)] if builds and (checkout / "setup.py").exists() else []
+    found += [f"-e '.[{name}]'" for name in extras if _TESTS.search(name)]
     dependencies = project.get("dependency-groups", {})
     members = [_group_members(dependencies, name, 0) for name in dependencies if _TESTS.search(name)]
     found += [shlex.join(words) for words in members if words]
