@@ -26,9 +26,10 @@ Of {tried} repositories in {languages} languages, {sensible} got a task that is 
 not all was proven, and {refused} none. `init` took {seconds} s (median).
 {earlier}
 
-- The sample was to be of 40, and ended early. Two cores had work for twenty programs, so many rows ran out of time.
-- While it ran, `init` was repaired by failures of the sample before. node-vlq came first: its code takes 0.25 ms, two
-  samples of the profiler. Now less than 2 ms is refused, so it counts as refused: one sensible task less.
+- The sample was to be of 40, and ended early. Two cores had work for twenty programs, so many rows ran out of
+  time.
+- While it ran, `init` was repaired by failures of the sample before. node-vlq came first: its code takes 0.25 ms,
+  two samples of the profiler. Now less than 2 ms is refused, so it counts as refused: one sensible task less.
 - Each repository had what a developer already has: {recipes}. C, C++ and Java had nothing.
 - Only PyPI, npm and Debian could be reached, so crates and modules of Go are Debian's development packages, and
   Maven has no plug-ins. What could not be fetched, with all that it needs, was replaced by the next name.
