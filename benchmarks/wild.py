@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,9 +44,9 @@ from loopty.kit.records import replace
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
-SECONDS = 1500
-WITHIN = "5m"
-_FETCHES = 3
+SECONDS = 600
+WITHIN = "4m"
+_FETCHES = 7
 """How many repositories more are fetched and prepared, which mostly waits, while others are tried."""
 _WRITING = threading.Lock()
 
@@ -56,6 +56,16 @@ def groups() -> list[list[WildRepository]]:
     return [
         [WildRepository(name, row["registry"], row["language"]) for name in row["names"].split()] for row in rows
     ]
+
+
+def developed() -> list[str]:
+    return str(tomllib.loads(NAMES.read_text())["developed"]).split()
+
+
+def tried_before(samples: Mapping[str, Sequence[WildResult]], seed: int) -> set[str]:
+    """List the names that an earlier sample tried; those that it passed over may be had here now."""
+    earlier = (rows for name, rows in samples.items() if int(name) < seed)
+    return {row.name for rows in earlier for row in rows if not row.passed_over}
 
 
 def quotas(sizes: list[int], count: int) -> list[int]:
@@ -302,7 +312,7 @@ def main() -> None:
                 if row.name in options.names
             ]
         else:
-            used = {row.name for earlier, rows in samples.items() if int(earlier) < options.seed for row in rows}
+            used = {*developed(), *tried_before(samples, options.seed)}
             numbers = quotas([len(group) for group in groups()], options.count)
             known = {row.name: not row.passed_over for row in samples.get(seed, ())}
             # One job for each name would try more than are needed where some are passed over.

@@ -6,6 +6,8 @@ repository names it in `.cargo/config.toml`, as Debian's own builds do.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
 import subprocess
 import tomllib
@@ -16,6 +18,7 @@ from wild_preparation import PreparationError, run_bounded
 
 REGISTRY = "Debian development"
 _CRATES = "/usr/share/cargo/registry"
+_MOST_CRATES = 20
 _CONFIG = f"""[source.crates-io]
 replace-with = "debian"
 
@@ -53,6 +56,8 @@ def unpack_development(package: Path, checkout: Path) -> None:
         while len(inside := list(top.iterdir())) == 1 and inside[0].is_dir() and not inside[0].is_symlink():
             top = inside[0]
         shutil.copytree(top, checkout, symlinks=True)
+        if not (checkout / "go.mod").exists():
+            (checkout / "go.mod").write_text(f"module {top.relative_to(modules)}\n\ngo 1.19\n")
     else:
         raise PreparationError("the package holds no source")
     shutil.rmtree(unpacked)
@@ -70,7 +75,21 @@ def install_crates(checkout: Path) -> None:
         for name, item in table.get(kind, {}).items()
     }
     for crate in sorted(crates):
+        with contextlib.suppress(PreparationError):
+            _install(crate, checkout)
+    for _ in range(_MOST_CRATES):  # what those depend on in turn, by a feature that Debian leaves out
         try:
-            run_bounded(f"{_INSTALL} librust-{crate.replace('_', '-').lower()}-dev", checkout)
-        except PreparationError:
-            continue
+            run_bounded("cargo fetch", checkout)
+        except PreparationError as error:
+            if not (missing := re.search(r"no matching package named `([\w-]+)` found", str(error))):
+                return
+            try:
+                _install(missing[1], checkout)
+            except PreparationError:
+                return
+        else:
+            return
+
+
+def _install(crate: str, checkout: Path) -> None:
+    run_bounded(f"{_INSTALL} librust-{crate.replace('_', '-').lower()}-dev", checkout)

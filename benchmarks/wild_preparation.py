@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 RECIPES = {
-    "Python": "`.venv` with `pip install -e .`, pytest, and the test requirements that the package names",
-    "JavaScript": "`npm install --ignore-scripts`",
+    "Python": "`.venv` with `pip install -e .`, pytest, and what its build and its tests require by its own words",
+    "JavaScript and TypeScript": "`npm ci` or `npm install`, with `--ignore-scripts`",
     "Go": "`go mod download`",
     "Rust": "`cargo fetch`",
 }
@@ -58,7 +58,9 @@ def prepare(checkout: Path, language: str) -> None:
             except PreparationError:
                 continue  # a developer would go on without the linter that cannot be had
     elif language in ("JavaScript", "TypeScript") and (checkout / "package.json").exists():
-        run_bounded("npm install --loglevel error --ignore-scripts --no-package-lock --legacy-peer-deps", checkout)
+        has_lock = (checkout / "package-lock.json").exists()
+        line = "npm ci" if has_lock else "npm install --no-package-lock"
+        run_bounded(f"{line} --loglevel error --ignore-scripts --legacy-peer-deps", checkout)
     elif language == "Go":
         run_bounded("go version", checkout)  # a developer has it
         if (checkout / "go.mod").exists():
@@ -74,8 +76,10 @@ def test_requirements(checkout: Path) -> list[str]:
         project: dict[str, Any] = tomllib.loads((checkout / "pyproject.toml").read_text())
     except (OSError, ValueError):
         project = {}
+    builds = project.get("build-system", {}).get("requires", ())
     extras = project.get("project", {}).get("optional-dependencies", {})
-    found = [f"-e '.[{name}]'" for name in extras if _TESTS.search(name)]
+    found = [shlex.join(builds)] if builds and (checkout / "setup.py").exists() else []
+    found += [f"-e '.[{name}]'" for name in extras if _TESTS.search(name)]
     dependencies = project.get("dependency-groups", {})
     members = [_group_members(dependencies, name, 0) for name in dependencies if _TESTS.search(name)]
     found += [shlex.join(words) for words in members if words]

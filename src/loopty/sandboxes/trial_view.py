@@ -19,8 +19,8 @@ HOST_NAME, UID, GID = "trial", 1000, 1000
 HOME = "/tmp/home"
 TEMPORARY = ("/tmp", "/dev/shm")
 
-# Only what dynamic linking, name look-up, certificates, time zones and Debian's Java need: each entry costs a
-# tenth of a millisecond per trial, and /etc as a whole holds secrets that its owner's trials could read.
+# Only what dynamic linking, name look-up, certificates, time zones, Debian's Java and its Maven need: each entry
+# costs a tenth of a millisecond per trial, and /etc as a whole holds secrets that its owner's trials could read.
 _SETTINGS = (
     "alternatives",
     "group",
@@ -30,6 +30,7 @@ _SETTINGS = (
     "ld.so.conf",
     "ld.so.conf.d",
     "localtime",
+    "maven/m2.conf",
     "nsswitch.conf",
     "os-release",
     "passwd",

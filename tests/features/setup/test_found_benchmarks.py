@@ -144,3 +144,9 @@ def test_a_benchmark_of_a_fixed_time_is_known_by_its_loop(tmp_path):
     loop = "while time.perf_counter() < end:\n    f(); count += 1\nprint(count)\nmain()\n"
     draft = propose_tasks(facts_of(tmp_path, {"pkg/a.py": "", "bench.py": loop}))[0]
     assert draft.has_fixed_time
+
+
+def test_a_benchmark_of_what_is_built_is_tried_after_the_build_too(tmp_path):
+    files = {"package.json": '{"scripts": {"build": "tsc", "bench": "node b.js"}}', "a.ts": "", "b.js": ""}
+    lines = [found.command for found in benchmark_proposals(facts_of(tmp_path, files))]
+    assert lines[:2] == ["npm run --silent bench", "npm run --silent build && npm run --silent bench"]

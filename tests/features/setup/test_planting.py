@@ -144,3 +144,8 @@ def test_a_comment_is_written_in_the_words_of_the_language():
     assert add_comment("a.py", "x = 1") == "x = 1\n# nothing changes here\n"
     assert add_comment("a.rs", "fn f() {}\n").endswith("\n// nothing changes here\n")
     assert add_comment("a.csv", "1,2\n") == "1,2\n", "data has no comments"
+
+
+def test_linters_and_types_do_not_judge_what_is_planted_in_a_script():
+    planted = plant_delay({"a.ts": "#!/usr/bin/env node\nfunction f(a: number) { return a; }\n"}, 3)["a.ts"]
+    assert planted.startswith("#!/usr/bin/env node\n// @ts-nocheck\n/* eslint-disable */\nfunction f")

@@ -214,6 +214,12 @@ def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
     assert lines == ["ava", "npm test --silent", "npm run --silent unit"]
 
 
+def test_a_linter_before_the_tests_and_a_benchmark_among_them_are_left_out(tmp_path):
+    script = package(pretest="xo", test="node bench.js && tape t.js")
+    facts = facts_of(tmp_path, {"package.json": script, "lib/index.js": "", "t.js": ""})
+    assert [tests.line for tests in repository_tests(facts)] == ["tape t.js", "npm test --silent"]
+
+
 def test_of_many_test_files_some_are_tried_together_before_one_alone(tmp_path):
     files = {"pkg/a.py": "", **{f"tests/test_{number:02}.py": "" for number in range(20)}}
     tests = repository_tests(facts_of(tmp_path, files))

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from loopty.features.setup.causes.results import CPU_TIMER
+from loopty.features.setup.causes.results import CPU_TIMER, TEST_TIMER
 from loopty.features.setup.repository_facts import RepositoryFacts
 
 _FEWEST_JOBS, _MOST_JOBS = 4, 8
@@ -61,7 +61,7 @@ def scripts_of_command(facts: RepositoryFacts, command: str) -> tuple[str, ...]:
 
 
 def _scripts(facts: RepositoryFacts, line: str, depth: int) -> Iterator[str]:
-    if depth > _DEEPEST or CPU_TIMER in line:
+    if depth > _DEEPEST or CPU_TIMER in line or TEST_TIMER in line:
         return
     for part in re.split(r"&&|\|\||[;|\n]", line):
         words = _words(part)

@@ -47,6 +47,8 @@ def count_refusal(draft: TaskDraft, noise: MeasuredNoise, seconds: float) -> str
     cores = noise.usage.busy_seconds / max(sum(runs), 0.001)
     if draft.isolated:
         return "the candidate runs apart, and is not counted"
+    if draft.is_without_start:
+        return "the start of the tests would be counted with them"
     if draft.devices or draft.network:
         return "what a device does, and waiting for the network, executes nothing here"
     if found := _JIT.search(draft.command):

@@ -11,6 +11,7 @@ from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
 from loopty.features.setup.repository_facts import RepositoryFacts
 from loopty.features.setup.repository_tests import (
+    build_line,
     common_paths,
     native_benchmark,
     repository_tests,
@@ -81,7 +82,11 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     if target := next((name for name in _BENCHMARK_NAMES if name in facts.make_targets), None):
         why = f"the Makefile has a target {target}"
         yield BenchmarkProposal(f"make {target}", "file", "max", ("Makefile", *named), why)
-    yield from _node_benchmarks(facts, named)
+    build = build_line(facts)
+    for found in _node_benchmarks(facts, named):
+        yield found
+        if build:
+            yield _after_the_build(found, build)
     yield from _pytest_benchmarks(facts)
     yield from _cargo_benchmarks(facts)
     yield from _go_benchmarks(facts)
@@ -91,21 +96,35 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     for path in facts.benchmarks:
         if path not in started and (line := _script_command(facts, path)):
             found = BenchmarkProposal(line, "file", "max", (folder_glob(path),), f"{path} is named as a benchmark")
-            yield _after_a_build(found) if path.endswith(".py") and facts.is_mostly_extensions else found
+            if path.endswith(".py") and facts.is_mostly_extensions:
+                yield _after_the_build(found, BUILD_EXTENSIONS)
+                continue
+            yield found
+            if build and line.startswith("node "):
+                yield _after_the_build(found, build)
     yield from _trainings(facts)
-    for tests in repository_tests(facts):
+    yield from _tests(facts)
+    yield from _native_benchmarks(facts, named, is_tool_known=False)
+
+
+def _tests(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
+    """Yield the time of the tests, where possible without that of their start, which is not the code's."""
+    ways = repository_tests(facts)
+    inner = [tests for tests in ways if tests.says_its_time]
+    whole = [*(tests for tests in ways if not tests.says_its_time), *inner]
+    lines = [*((one, one.line_without_start) for one in inner), *((one, one.line_with_timer) for one in whole)]
+    for tests, line in lines:
         yield BenchmarkProposal(
-            tests.line_with_timer,
+            line,
             "file",
             "min",
             (),
-            "no benchmark was found; this is the CPU seconds of the tests: better measure what matters",
+            "no benchmark is used; this is the CPU seconds of the tests: better measure what matters",
             times_the_tests=True,
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
             is_part=tests.is_part,
         )
-    yield from _native_benchmarks(facts, named, is_tool_known=False)
 
 
 def _evaluated_programs(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
@@ -265,9 +284,9 @@ def _shorter(whole: BenchmarkProposal, command: str) -> BenchmarkProposal:
     )
 
 
-def _after_a_build(found: BenchmarkProposal) -> BenchmarkProposal:
-    """Build the modules of setup.py before the benchmark, if they are most of the code: edits count then."""
-    command = f"{BUILD_EXTENSIONS} && {found.command}"
+def _after_the_build(found: BenchmarkProposal, build: str) -> BenchmarkProposal:
+    """Build what the benchmark loads before it: edits count then."""
+    command = f"{build} && {found.command}"
     return replace(found, command=command, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 

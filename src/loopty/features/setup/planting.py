@@ -137,6 +137,8 @@ function loopty_leave(entered){const all=globalThis;all.loopty_depth-=1;if(enter
 const now=performance.now(),end=now+LOOPTY_TIMES*(now-entered);while(performance.now()<end);}
 """
 _TYPESCRIPT = _JAVASCRIPT.replace("=globalThis", ": any=globalThis").replace("(entered)", "(entered: number)")
+_UNCHECKED = "// @ts-nocheck\n/* eslint-disable */\n"
+"""Linters and the types of a strict project are no judges of what is planted."""
 _TRY = "const loopty_entered=loopty_enter();try{"
 _FINALLY = "}finally{loopty_leave(loopty_entered)}"
 
@@ -191,7 +193,14 @@ _cpp = _grammar(
     skipped=r"\b(?:constexpr|consteval|naked)\b",
 )
 _javascript = _grammar(
-    "javascript", _SCRIPT_FUNCTIONS, "statement_block", _TRY, leave=_FINALLY, foot=_JAVASCRIPT, skipped=_LATER
+    "javascript",
+    _SCRIPT_FUNCTIONS,
+    "statement_block",
+    _TRY,
+    leave=_FINALLY,
+    head=_UNCHECKED,
+    foot=_JAVASCRIPT,
+    skipped=_LATER,
 )
 _typescript = _grammar(
     "typescript",
@@ -199,6 +208,7 @@ _typescript = _grammar(
     "statement_block",
     _TRY,
     leave=_FINALLY,
+    head=_UNCHECKED,
     foot=_TYPESCRIPT,
     skipped=rf"{_LATER}|\bconstructor\b",
     language="language_typescript",
@@ -243,6 +253,7 @@ _CLOCK = re.compile(
     r"|\bgettimeofday\b|\bInstant::now\b|\btime\.(?:Now|time)\b|\bnanoTime\b|\bchrono\b"
 )
 """In a function that measures, the delay would come after the measuring: only the outermost call is lengthened."""
+_INTERPRETER = re.compile(r"#!.*\n")
 _COMPILED_OTHERWISE = re.compile(r"jit|kernel|overload|compile|vectorize|cython", re.IGNORECASE)
 """Decorators of Python functions that something else translates."""
 
@@ -377,7 +388,9 @@ def _plant_braces(text: str, grammar: _Grammar) -> str:
         return text
     for at in sorted(insertions, reverse=True):
         source = source[:at] + insertions[at].encode() + source[at:]
-    return grammar.head + source.decode() + grammar.foot
+    first = _INTERPRETER.match(planted := source.decode())
+    start = first[0] if first else ""
+    return start + grammar.head + planted.removeprefix(start) + grammar.foot
 
 
 def _parse(source: bytes, grammar: _Grammar) -> Tree:

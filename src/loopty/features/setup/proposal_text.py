@@ -157,7 +157,7 @@ _PROPOSERS = {
 }
 
 TESTS_TEXT = (
-    "no benchmark was found. Better: write a script that calls what should be faster, name it with --command, and "
+    "no benchmark is used. Better: write a script that calls what should be faster, name it with --command, and "
     "keep the tests as a --gate"
 )
 

@@ -242,6 +242,8 @@ class ProvenTask(Record):
     """The most promising of what failed before it; None where the first worked, and for a failure."""
     sensitivity: Sensitivity | None = None
     """What planted changes did to the score; None where none were planted."""
+    is_too_long: bool = False
+    """Whether it works, and a run takes too long to prove it in the time that there is."""
     count: CountProof | None = None
     """What counting instructions showed; None where the score is no time, or was not repeated."""
 
@@ -287,6 +289,8 @@ class ProvenTask(Record):
 
     @property
     def _timed(self) -> str:
+        if self.draft.is_without_start:
+            return "the tests without their start"
         return "the tests" if self.draft.times_the_tests else "the command"
 
     @property
@@ -305,14 +309,8 @@ class ProvenTask(Record):
         return cause is not None and bool(cause.shell or cause.settings)
 
     @property
-    def lacks_something(self) -> bool:
-        """Say whether a benchmark failed for want of what its cause names: with that, it works."""
-        cause = self.check.explanation.cause if self.check.explanation else None
-        return self.draft.is_benchmark and cause is not None and not self.is_out_of_time
-
-    @property
     def is_out_of_time(self) -> bool:
-        return self.check.outcome.ending is Ending.TIMED_OUT
+        return self.is_too_long or self.check.outcome.ending is Ending.TIMED_OUT
 
 
 def most_promising(failed: Sequence[ProvenTask]) -> ProvenTask | None:

@@ -75,7 +75,7 @@ class CheckTime:
         return self.left - self.seconds * reserve
 
 
-_MOST_DRAFTS = 6
+_MOST_DRAFTS = 9
 
 
 class DraftQueue:
@@ -88,6 +88,11 @@ class DraftQueue:
     def has_parts(self) -> bool:
         """Say whether some of the tests can be run alone, without a build."""
         return any(draft.is_part and not draft.has_build for draft in self._drafts)
+
+    @property
+    def has_smaller(self) -> bool:
+        """Say whether something is left that measures less."""
+        return any(draft.is_part or draft.is_shorter for draft in self._drafts)
 
     def next(self, failed: ProvenTask | None) -> TaskDraft | None:
         """Return the next draft, or None; `failed` is the last that did not work."""
@@ -210,8 +215,8 @@ class TaskProver:
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
         """Prove the drafts in turn until one works; without one, the file has the most promising of them.
 
-        A benchmark that lacks something, as a package, is not replaced by another. `fixed` are the keys that the
-        user gave: `timeout_seconds` and `direction` are not changed then.
+        The task says which benchmark it replaces, and what that lacks. `fixed` are the keys that the user gave:
+        `timeout_seconds` and `direction` are not changed then.
         """
         failed: list[ProvenTask] = []
         queue = DraftQueue(drafts)
@@ -222,22 +227,22 @@ class TaskProver:
                     continue
                 self._say(f"not that ({failed[-1].problem}); trying the next that was found")
             self._say_start(draft, fixed)
-            proven = self.prove(draft, fixed)
+            proven = self.prove(draft, fixed, has_smaller=queue.has_smaller)
             if not proven.problem:
                 proven = self._with_width(self._with_count(self._with_pace(proven), fixed))
             if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
-            if proven.lacks_something:
-                # A fallback made by itself would spend a night on a number that nobody asked for.
-                break  # another benchmark would measure something else
         best = most_promising(failed)
         assert best is not None, "the first draft is always tried"
         self._checks.write(best.draft)
         return best
 
-    def prove(self, draft: TaskDraft, fixed: frozenset[str]) -> ProvenTask:
-        """Check the draft until it works or no remedy is left; the file then has what was found."""
+    def prove(self, draft: TaskDraft, fixed: frozenset[str], has_smaller: bool = False) -> ProvenTask:
+        """Check the draft until it works or no remedy is left; the file then has what was found.
+
+        If `has_smaller`, something that measures less takes its place where there is no time to prove this one.
+        """
         changes: tuple[TaskChange, ...] = ()
         alone: RepairedDraft | None = None
         if draft.gates:
@@ -246,12 +251,16 @@ class TaskProver:
             draft, changes = replace(alone.draft, gates=draft.gates), alone.changes
             if alone.check.problem is not None:
                 return ProvenTask(draft, self._with_line(alone.check, fixed), changes, None)
+            if has_smaller and (problem := self._why_too_long(alone.check)):
+                return ProvenTask(draft, replace(alone.check, problem=problem), changes, None, is_too_long=True)
         whole = self._repair(draft, fixed)
         if alone and whole.check.problem is not None and _has_only_proposed_gates(draft):
             whole = _without_gates(alone, whole)
         draft, check, changes = whole.draft, whole.check, (*changes, *whole.changes)
         if check.problem is not None:
             return ProvenTask(draft, self._with_line(check, fixed), changes, None)
+        if has_smaller and (problem := self._why_too_long(check)):
+            return ProvenTask(draft, replace(check, problem=problem), changes, None, is_too_long=True)
         draft, check, change = self._with_shorter_gate(draft, whole.last, fixed)
         changes = (*changes, *change)
         if _TIMEOUT not in fixed:
@@ -263,6 +272,13 @@ class TaskProver:
         gate_seconds = max(whole.last.gate_seconds, 0.0) if draft.gates else 0.0
         proven = ProvenTask(draft, check, changes, noise, gate_seconds=gate_seconds)
         return self._with_sensitivity(proven, fixed)
+
+    def _why_too_long(self, check: CheckResult) -> str:
+        """Say why there is no time to prove a benchmark that works; empty if there is."""
+        seconds = check.outcome.seconds
+        if not self._proves or _RUNS_OF_PROOF * seconds < self._time.left:
+            return ""
+        return f"a run takes {seconds:.2g} s, which leaves no time to prove it"
 
     def _with_better_score(self, draft: TaskDraft, check: CheckResult) -> tuple[TaskDraft, CheckResult]:
         """Return the draft with the score that says most, and its check: what is read, then which rows of it."""

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from loopty.features.setup.builds import BUILD_FOLDER, cmake_configure, configure_line, jobs_option
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
-from loopty.features.setup.causes.results import command_with_timer
+from loopty.features.setup.causes.results import TEST_TIMER, command_with_timer
 from loopty.features.setup.repository_facts import RepositoryFacts
 from loopty.kit.records import Record, replace
 
@@ -28,6 +28,8 @@ class RepositoryTests(Record):
     """Whether the build writes beside the sources."""
     is_part: bool = False
     """Whether these are only some of the tests."""
+    says_its_time: bool = False
+    """Whether what runs them can say what they take without their start."""
 
     @property
     def gate_line(self) -> str:
@@ -38,6 +40,11 @@ class RepositoryTests(Record):
     def line_with_timer(self) -> str:
         """Write the command whose score is the CPU time of the tests alone."""
         return command_with_timer(self.line, " && ".join(filter(None, (self.setup, self.warm_up))))
+
+    @property
+    def line_without_start(self) -> str:
+        """Write the command whose score is the CPU time of the tests without their start."""
+        return command_with_timer(self.line, self.setup, TEST_TIMER)
 
 
 _NO_TESTS_THEMSELVES = re.compile(
@@ -65,9 +72,9 @@ def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
     builds_itself = _BUILD_SCRIPT.search(facts.node_scripts.get("test", "")) is not None
     for line in dict.fromkeys(_test_lines(facts.node_scripts, scripts)):
         if not (setup and builds_itself):
-            yield RepositoryTests(line)
+            yield RepositoryTests(line, says_its_time=True)
         if setup:
-            yield RepositoryTests(line, setup, writable_copy=True)
+            yield RepositoryTests(line, setup, writable_copy=True, says_its_time=True)
 
 
 def runnable_scripts(facts: RepositoryFacts) -> dict[str, str]:
@@ -91,7 +98,8 @@ def _test_lines(named: Mapping[str, str], scripts: Mapping[str, str]) -> Iterato
     """List lines that run tests, the most telling first. Programs of node_modules are on the trials' path."""
     parts = [part.strip() for part in named.get("test", "").split("&&")]
     tests = [part for part in parts if part and _is_test(part, named, scripts)]
-    if tests and len(tests) < len(parts):
+    is_linted = _NO_TESTS_THEMSELVES.search(named.get("pretest", "")) is not None  # npm runs that before the tests
+    if tests and (len(tests) < len(parts) or is_linted):
         yield " && ".join(tests)
     if "test" in scripts:
         yield "npm test --silent"
@@ -104,6 +112,8 @@ def _test_lines(named: Mapping[str, str], scripts: Mapping[str, str]) -> Iterato
 
 def _is_test(part: str, named: Mapping[str, str], scripts: Mapping[str, str]) -> bool:
     """Say whether a part of the test script tests something here: no linter, no build, no install."""
+    if re.search(r"\bbench", part):
+        return False  # it measures, and often for minutes
     called = [name for name in _CALL.findall(part) if name in named]
     if any(name not in scripts for name in called) or _INSTALL.search(part) or _BUILD_SCRIPT.search(part):
         return False
@@ -186,6 +196,8 @@ def _built_program(name: str) -> str:
     return f'"$(find {BUILD_FOLDER} -type f -name {shlex.quote(name)} | head -n 1)"'
 
 
+_JAVA = {"pom.xml": "mvn -o -q test", "gradlew": "sh ./gradlew --offline test", "build.xml": "ant -S test"}
+"""Trials have no network: what the tests need has to be there."""
 _PYTEST = "python3 -m pytest -q -x -p no:cacheprovider"
 _PARTS = (2, 1, 3)
 """Which files are tried alone, in quarters of their list."""
@@ -210,8 +222,13 @@ def _all_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
             yield replace(tests, setup=BUILD_EXTENSIONS, writable_copy=True)
     if "Cargo.toml" in files and main in ("rust", ""):
         yield RepositoryTests("cargo test --quiet", warm_up="cargo test --quiet --no-run")
+        release = "cargo test --quiet --release --tests"
+        yield RepositoryTests(release, f"{release} --no-run", says_its_time=True)
     if "go.mod" in files and any(path.endswith("_test.go") for path in files) and main in ("go", ""):
-        yield RepositoryTests("go test -count=1 ./...", warm_up="go test -count=1 -run '^$' ./...")
+        warm_up = "go test -count=1 -run '^$' ./..."
+        yield RepositoryTests("go test -count=1 ./...", warm_up=warm_up, says_its_time=True)
+    if main == "java":
+        yield from (RepositoryTests(line) for name, line in _JAVA.items() if name in files)
     if "package.json" in files:
         yield from node_tests(facts)
     yield from native_tests(facts)
@@ -221,7 +238,7 @@ def _python_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
     paths = [path for path in facts.tests if path.endswith(".py")]
     if not paths:
         return
-    yield RepositoryTests(f"{_PYTEST} {' '.join(map(shlex.quote, common_paths(paths)))}")
+    yield _pytest(common_paths(paths))
     if files := sorted(path for path in paths if _TEST_FILE.search(path)):
         # For a repository whose tests take hours, or stop at one of many: any file will do, but deep ones are
         # often data.
@@ -229,11 +246,15 @@ def _python_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
         shallow = [path for path in files if path.count("/") == depth]
         if len(shallow) >= _MANY_FILES:
             some = shallow[:: -(-len(shallow) // _SOME_FILES)]
-            yield RepositoryTests(f"{_PYTEST} {' '.join(map(shlex.quote, some))}", is_part=True)
+            yield _pytest(some, is_part=True)
         for path in dict.fromkeys(shallow[len(shallow) * part // 4] for part in _PARTS):
-            yield RepositoryTests(f"{_PYTEST} {shlex.quote(path)}", is_part=True)
+            yield _pytest([path], is_part=True)
     if facts.uses_unittest:
         yield RepositoryTests(_unittest_line(facts, paths))
+
+
+def _pytest(paths: Sequence[str], is_part: bool = False) -> RepositoryTests:
+    return RepositoryTests(f"{_PYTEST} {' '.join(map(shlex.quote, paths))}", is_part=is_part, says_its_time=True)
 
 
 def _unittest_line(facts: RepositoryFacts, paths: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction, Metric, direction_of
 from loopty.domain.space import Parameter, ParameterKind
 from loopty.domain.task_tables import ResourceProfile, RoundSize
-from loopty.features.setup.causes.results import CPU_TIMER, WALL_SECONDS
+from loopty.features.setup.causes.results import CPU_TIMER, TEST_TIMER, WALL_SECONDS
 from loopty.kit import paths
 from loopty.kit.records import Record, field, replace
 from loopty.show.explanation import Setting
@@ -116,7 +116,13 @@ class TaskDraft(Record):
     @property
     def is_cpu_time(self) -> bool:
         """Say whether the score is the CPU time of a command."""
-        return f"{CPU_TIMER} " in self.command and self.score_key != WALL_SECONDS
+        is_timed = f"{CPU_TIMER} " in self.command or self.is_without_start
+        return is_timed and self.score_key != WALL_SECONDS
+
+    @property
+    def is_without_start(self) -> bool:
+        """Say whether the score is the CPU time of tests without that of their start."""
+        return f"{TEST_TIMER} " in self.command
 
     @property
     def is_timed_program(self) -> bool:

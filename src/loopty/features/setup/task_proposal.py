@@ -17,6 +17,7 @@ from loopty.kit.records import replace
 
 _MAX_FILES = 12
 """Writable files that are named one by one; of more, their folders are named."""
+_MOST_BENCHMARKS = 4
 _FASTER = "the code should be faster, and still do the same"
 
 
@@ -153,13 +154,16 @@ def without_evaluators(draft: TaskDraft, facts: RepositoryFacts) -> TaskDraft:
 
 
 def tasks_to_try(facts: RepositoryFacts, drafts: Sequence[TaskDraft]) -> list[TaskDraft]:
-    """Choose what may become the task without a question: the benchmarks; without any, the time of the tests.
+    """Choose what may become the task without a question: the benchmarks, then the time of the tests.
 
-    Where programs mark what may change, something else scores them: then not the tests.
+    Where programs mark what may change, something else scores them, and where models are trained, a metric: then
+    not the tests.
     """
     benchmarks = [draft for draft in drafts if draft.is_benchmark]
-    tests = [] if facts.programs else [draft for draft in drafts if not draft.is_benchmark]
-    return benchmarks or tests
+    if facts.programs or any(draft.trains for draft in benchmarks):
+        return benchmarks
+    tests = [draft for draft in drafts if not draft.is_benchmark]
+    return [*benchmarks[:_MOST_BENCHMARKS], *tests]
 
 
 def with_proposer(draft: TaskDraft, has_samplers: bool) -> TaskDraft:

@@ -802,6 +802,13 @@ def test_of_many_tests_that_fail_their_files_are_left_out():
     assert " --ignore=tests/test_net.py -p" in setting.value
 
 
+def test_a_file_that_the_command_names_is_taken_out_of_it():
+    line = f"{PYTEST_GOES_ON} tests/test_a.py tests/test_b.py".replace(" tests tests/", " tests/")
+    (setting,) = explain("ERROR tests/test_a.py\n5 passed, 1 error in 3s", command=line).settings
+    assert setting.value.endswith(" -p no:cacheprovider tests/test_b.py")
+    assert "--ignore" not in setting.value
+
+
 def test_a_few_failing_tests_in_many_files_are_left_out_one_by_one():
     failed = "".join(f"FAILED tests/test_{number}.py::test_rsa - ImportError: jwt\n" for number in range(13))
     (setting,) = explain(f"{failed}13 failed, 685 passed in 74.57s", command=PYTEST_GOES_ON).settings

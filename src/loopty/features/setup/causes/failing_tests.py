@@ -69,7 +69,9 @@ _CTEST_FAILED = re.compile(
 )
 _CTEST_OPTION = re.compile(r' -E "\^\(([^"]*)\)\$"')
 _CTEST = "ctest --no-tests=error"
-_CARGO = re.compile(r"\bcargo test --quiet(?! --no-run)(?: -- ([^'\"&|;]*))?")
+_CARGO = re.compile(
+    r"\bcargo test --quiet(?P<kind> --release --tests)?(?! --no-run| --release)(?: -- (?P<skips>[^'\"&|;]*))?"
+)
 _CARGO_FAILED = re.compile(r"^ {4}([\w:]+)$", re.MULTILINE)
 _CARGO_PASSED = re.compile(r"^test result: \w+\. (\d+) passed", re.MULTILINE)
 
@@ -110,8 +112,8 @@ def _without_cargo(command: str, output: str) -> tuple[Sequence[str], str] | Non
     found = _CARGO.search(command)
     if found is None or not failed or sum(passed) <= len(failed) or "test result: FAILED" not in output:
         return None
-    skips = " ".join(dict.fromkeys([*filter(None, [found[1]]), *(f"--skip {name}" for name in failed)]))
-    return failed, _CARGO.sub(f"cargo test --quiet -- {skips}", command)
+    skips = " ".join(dict.fromkeys([*filter(None, [found["skips"]]), *(f"--skip {name}" for name in failed)]))
+    return failed, _CARGO.sub(f"cargo test --quiet{found['kind'] or ''} -- {skips}", command)
 
 
 def _plain_names(names: Sequence[str]) -> list[str]:
@@ -195,11 +197,16 @@ def failing_tests(failure: Failure, _facts: HostFacts) -> Cause | None:
         files, tests = list(dict.fromkeys(path for path, _ in failed)), []
     if len(files) > _MOST_FILES_LEFT_OUT:
         return _files_that_pass(failure, {path for path, _ in failed})
-    options = [shlex.quote(f"--ignore={path}") for path in files]
+    paths = _PATHS.search(failure.command)
+    named = shlex.split(paths[0]) if paths else []
+    options = [shlex.quote(f"--ignore={path}") for path in files if path not in named]
     options += [shlex.quote(f"--deselect={test}") for test in tests]
-    names = ", ".join([*files, *tests][:3]) + (", …" if len(options) > 3 else "")
-    line = failure.command.replace(_GO_ON, f"{_STOP}{' '.join(options)} ", 1)
-    if line == failure.command:
+    names = ", ".join([*files, *tests][:3]) + (", …" if len(files) + len(tests) > 3 else "")
+    # What the command names is run although it is ignored.
+    kept = [path for path in named if path not in files]
+    bare = _PATHS.sub(lambda _: " ".join(map(shlex.quote, kept)), failure.command) if named else failure.command
+    line = bare.replace(_GO_ON, " ".join((_STOP.rstrip(), *options, "")), 1)
+    if line == bare or (named and not kept):
         return None
     return Cause(
         "failing-tests",

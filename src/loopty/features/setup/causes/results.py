@@ -52,6 +52,8 @@ NO_RESULT = "no-result"
 """The cause of a benchmark that says nothing about its result."""
 CPU_TIMER = "python3 -m loopty_sdk.cpu_time"
 """What runs a command and reports its CPU time as the score."""
+TEST_TIMER = "python3 -m loopty_sdk.test_time"
+"""What reports the CPU time of tests without their start."""
 WALL_SECONDS = "wall_seconds"
 """What a timed command reports beside its CPU time."""
 _PLAIN_WORDS = re.compile(r"[\w./+-]+ [\w./=:,@%+ -]+")
@@ -186,11 +188,11 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
     )
 
 
-def command_with_timer(line: str, build: str = "") -> str:
+def command_with_timer(line: str, build: str = "", timer: str = CPU_TIMER) -> str:
     """Write the line whose score is the CPU time of a command; what is built before does not count."""
     is_plain = _PLAIN_WORDS.fullmatch(line) and line.split()[0] not in _OF_THE_SHELL
     words = line if is_plain else shlex.quote(line)
-    timed = f"{CPU_TIMER} {words}"
+    timed = f"{timer} {words}"
     return f"{build} && {timed}" if build else timed
 
 
