@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,22 +70,28 @@ def run(*words: object, **options: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home that any user can read, with a wheel of loopty and the installers."""
-    top = tmp_path_factory.mktemp("doors")
-    for folder in (top, top.parent, top.parent.parent):
-        folder.chmod(0o755)
-    (top / "wheels").mkdir()
-    build_wheel(copy_sources(top / "source"), top / "wheels")
-    run(sys.executable, "-m", "venv", top / "installers")
-    run(top / "installers/bin/pip", "install", "-q", "uv", "pipx")
-    return top
+def home() -> Iterator[Path]:
+    """A folder that any user can read, with the installers, and loopty's wheel among those that it needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        top.chmod(0o755)
+        (top / "built").mkdir()
+        wheel = build_wheel(copy_sources(top / "source"), top / "built")
+        run(sys.executable, "-m", "pip", "download", "-q", "-d", top / "wheels", wheel)
+        run(sys.executable, "-m", "venv", top / "installers")
+        run(top / "installers/bin/pip", "install", "-q", "uv", "pipx")
+        yield top
+
+
+def _wheel(home: Path) -> Path:
+    (wheel,) = (home / "built").glob("*.whl")
+    return wheel
 
 
 def _active(home: Path) -> tuple[Path, dict[str, str]]:
     run(PYTHON, "-m", "venv", "--clear", "--without-pip", home / "venv")
     pip = [sys.executable, "-m", "pip", "--python", home / "venv/bin/python", "install", "-q"]
-    run(*pip, *(home / "wheels").glob("*.whl"))
+    run(*pip, _wheel(home))
     return home / "venv/bin/loopty", {"VIRTUAL_ENV": str(home / "venv"), "PATH": f"{home}/venv/bin:{SYSTEM_PATH}"}
 
 
@@ -99,24 +107,14 @@ def _editable(_home: Path) -> tuple[Path, dict[str, str]]:
 
 def _uv_tool(home: Path) -> tuple[Path, dict[str, str]]:
     folders = {"UV_TOOL_DIR": str(home / "uv"), "UV_TOOL_BIN_DIR": str(home / "uv-bin")}
-    (wheel,) = (home / "wheels").glob("*.whl")
-    command = [home / "installers/bin/uv", "tool", "install", "-q", "--python", PYTHON, "--force", wheel]
-    run(*command, env={**os.environ, **_index(), **folders})
+    command = [home / "installers/bin/uv", "tool", "install", "-q", "--python", PYTHON, "--force"]
+    run(*command, "--no-index", "--find-links", home / "wheels", _wheel(home), env={**os.environ, **folders})
     return home / "uv-bin/loopty", {"PATH": f"{home}/uv-bin:{SYSTEM_PATH}"}
-
-
-def _index() -> dict[str, str]:
-    """The index of pip, for uv."""
-    said = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
-    found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
-    url = next((value.strip("'") for key, value in found.items() if key.endswith("index-url")), "")
-    return {"UV_DEFAULT_INDEX": url} if url else {}
 
 
 def _pipx(home: Path) -> tuple[Path, dict[str, str]]:
     folders = {"PIPX_HOME": str(home / "pipx"), "PIPX_BIN_DIR": str(home / "pipx-bin")}
-    (wheel,) = (home / "wheels").glob("*.whl")
-    command = [home / "installers/bin/pipx", "install", "-q", "--python", PYTHON, "--force", wheel]
+    command = [home / "installers/bin/pipx", "install", "-q", "--python", PYTHON, "--force", _wheel(home)]
     run(*command, env={**os.environ, **folders})
     return home / "pipx-bin/loopty", {"PATH": f"{home}/pipx-bin:{SYSTEM_PATH}"}
 
