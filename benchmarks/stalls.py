@@ -67,7 +67,7 @@ write = ["src/**"]
 [noise]
 repeat = "never"
 confirm = 0
-[pools]
+[budget]
 attempts = {attempts}
 [proposer]
 kind = "agent"

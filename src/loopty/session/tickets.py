@@ -227,7 +227,7 @@ def require_measurement(context: CampaignContext, history: History, run: int) ->
     """Raise Misuse where no more commands may run the benchmark."""
     if not measurements_left(context, history, run):
         raise Misuse(
-            "this runs the benchmark, and all such tries are spent (`tunes` under [pools] in loopty.toml; by "
+            "this runs the benchmark, and all such tries are spent (`tunes` under [budget] in loopty.toml; by "
             "default as many as attempts): try it on inputs of your own, or submit"
         )
 
@@ -235,7 +235,7 @@ def require_measurement(context: CampaignContext, history: History, run: int) ->
 def require_limit(reason: str | None) -> None:
     """Raise Misuse where a pool pays for no more."""
     if reason:
-        raise Misuse(f"{reason}: raise the limit under [pools] in loopty.toml")
+        raise Misuse(f"{reason}: raise the limit under [budget] in loopty.toml")
 
 
 def _refuse_flood(tickets: Tickets, client: str) -> None:
