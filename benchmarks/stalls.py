@@ -1,11 +1,12 @@
-"""Fault injection: a fleet of coding agents in which 30 % of the sessions hang, crash or loop.
+"""Fault injection: a fleet of coding agents in which 30 % of the sessions hang, chat, loop or die.
 
     python benchmarks/stalls.py [--attempts 30] [--limit-seconds 120] [--json out.json]
 
-The same fleet works twice on the same task: with the default handling of stalls, and without it. The agents
-are scripts that print the stream of Claude Code; a fault leaves half an edit behind, as real ones do. Without
-the handling, a session that hangs or loops lasts until its time limit. The default limit is 1,800 s; here it
-is shorter, so that what is burnt without the handling is underestimated.
+The same fleet works twice on the same task: with the default handling of stalls, and without it. The agents are
+scripts: three print the stream of Claude Code, one prints plain text. A session dies at its start or in its
+middle, hangs, repeats a call, or, of plain text, chats without asking any model. A fault in the middle leaves half
+an edit behind, as real ones do. Without the handling, a session that hangs or loops lasts until its time limit.
+The default limit is 1,800 s; here it is shorter, so that what is burnt without the handling is underestimated.
 """
 
 import argparse
@@ -28,7 +29,8 @@ step() {  # an answer of the model, with its tokens
 echo '{"type":"system","session_id":"s"}'
 number=$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')
 fault=none
-test $((number % 10)) -lt 3 && case $((number / 10 % 3)) in 0) fault=hang;; 1) fault=crash;; 2) fault=loop;; esac
+test $((number % 10)) -lt 3 && case $((number / 10 % 4)) in
+  0) fault=hang;; 1) fault=crash;; 2) fault=loop;; 3) echo "cannot boot" >&2; exit 4;; esac
 step a; step b
 if test $fault != none; then echo half > src/x.txt; fi
 case $fault in
@@ -44,6 +46,15 @@ esac
 step c; step d
 echo $number.$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') > src/x.txt
 echo '{"type":"result","result":"SUMMARY: '$number'","usage":{"input_tokens":6000,"output_tokens":800}}'
+"""
+PLAIN = """\
+number=$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')
+if test $((number % 10)) -lt 3; then
+  while :; do echo "Let me think about the next step of my plan for a moment."; sleep 1; done
+fi
+sleep 4
+echo $number.$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') > src/x.txt
+echo "SUMMARY: $number"
 """
 _BENCHMARK = 'echo "{\\"score\\": $(cat src/x.txt)}" > "$EVO_RESULT_PATH"\n'
 _TASK = """\
@@ -75,6 +86,10 @@ command = "PACE=1 sh agent.sh"
 [[proposer.agents]]
 name = "slow"
 command = "PACE=2 sh agent.sh"
+[[proposer.agents]]
+name = "plain"
+stream = "text"
+command = "sh plain.sh"
 """
 
 
@@ -84,6 +99,7 @@ def run_fleet(loopty: Path, folder: Path, attempts: int, limit_seconds: float, w
     repository.create(folder, 1, env)
     files = {
         "agent.sh": AGENT,
+        "plain.sh": PLAIN,
         "bench.sh": _BENCHMARK,
         "src/x.txt": "0\n",
         "loopty.toml": _TASK.format(attempts=attempts, limit=limit_seconds, watch=str(watch).lower()),
@@ -107,6 +123,7 @@ def _figures(status: dict[str, Any]) -> dict[str, Any]:
         return sum(row[name] for row in agents)
 
     tokens, good = total("tokens"), attempts["endings"].get("finished", 0)
+    streamed = sum(row["nodes"] for row in agents if row["name"] != "plain")  # plain text states no tokens
     stalls: dict[str, int] = {}
     for row in agents:
         for kind, count in row["stalls"].items():
@@ -118,8 +135,8 @@ def _figures(status: dict[str, Any]) -> dict[str, Any]:
         "attempts": attempts["started"],
         "attempts_lost": attempts["started"] - good,
         "tokens": tokens,
-        "tokens_of_results": good * 6800,
-        "tokens_burnt": max(tokens - good * 6800, 0),
+        "tokens_of_results": streamed * 6800,
+        "tokens_burnt": max(tokens - streamed * 6800, 0),
         "tokens_salvaged": total("salvaged_tokens"),
         "longest_detection_seconds": max((row["longest_stall_seconds"] for row in agents), default=0.0),
     }
