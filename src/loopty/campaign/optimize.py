@@ -17,7 +17,7 @@ from loopty.domain.trial import Pool
 from loopty.engine.budget import Finish
 from loopty.engine.loop import Loop
 from loopty.engine.open_questions import Pace
-from loopty.engine.protocols import Proposer, Pruner, Selector
+from loopty.engine.protocols import Executor, Proposer, Pruner, Selector
 from loopty.engine.prune_watch import PruneWatch
 from loopty.executors.this_machine import this_capacity
 from loopty.features.notices.notices import NoticeSender, NoticeWatch
@@ -203,11 +203,12 @@ def start_session(
     on_step: Callable[[str], None] = lambda _: None,
     run: int | None = None,
     start_from: str = "",
+    executor: Executor | None = None,
 ) -> OptimizeSession:
     """Enter the run and wire the loop with the proposer, the control and the pruner that the task names.
 
     `on_step` is called with what it does next; `run` is one that was entered already. `start_from` is what a new
-    run measures first (`enter_run`).
+    run measures first (`enter_run`). `executor` runs the trials in place of the task's benchmark.
     """
     task = context.task
     commits = version_commits(context.repository, task)
@@ -216,7 +217,8 @@ def start_session(
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
     if run is None:
-        run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe), start_from)
+        refuse = functools.partial(_refuse_start, context, unsafe, executor)
+        run = enter_run(context, new_run, refuse, start_from)
     context.files.hold_newest(run, context.history)
     conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
@@ -234,7 +236,7 @@ def start_session(
     runner = asyncio.Runner()
     on_step("waiting for workers" if task.executor.kind == "pool" else "checking the sandbox")
     pool = _open_pool(context, run, unsafe, runner) if task.executor.kind == "pool" else None
-    executor = context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run)
+    executor = executor or (context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run))
     prune_watch = PruneWatch(
         lambda: context.history,
         make_pruner(task.pruner),
@@ -286,7 +288,7 @@ def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, 
     return ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
 
 
-def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
+def _refuse_start(context: CampaignContext, unsafe: bool, executor: Executor | None) -> None:
     """Raise what the session would be refused for, by making each of its parts once."""
     # A run that is recorded for a start that is refused would hide the results of the one before.
     task, models = context.task, context.role_models(None)
@@ -299,7 +301,7 @@ def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
         from loopty.features.fleet.pool_session import require_workers
 
         require_workers(task)
-    else:
+    elif executor is None:
         context.executor(unsafe)
     if task.verifier.judged or task.verifier.review != "off":
         models.of(Role.VERIFIER)
