@@ -501,10 +501,20 @@ class Study:
 
     def close(self) -> None:
         """End what `ask` began: trials that nobody has told wait for the next session."""
-        if self._handing is not None:
-            handing = self._handing
+        handing, self._handing = self._handing, None
+        if handing is None or handing.loop.is_closed():
+            return
+        if handing.loop.is_running():
+            self._handing = handing
+            raise Misuse("ask_async() began in this event loop: end it with `await study.close_async()`")
+        if handing.loop is self._loop:
             self._handed(handing.end)
-            self._handing = None
+
+    async def close_async(self) -> None:
+        """End what `ask_async` began, as `close` does."""
+        handing, self._handing = self._handing, None
+        if handing is not None:
+            await handing.end()
 
     def _clean_up_at_exit(self) -> None:
         this = weakref.ref(self)
@@ -544,6 +554,7 @@ class _Handing:
         self._session = session
         self._ended: dict[str, asyncio.Event] = {}
         session.context.recorder.listeners.append(self._note)
+        self.loop = asyncio.get_running_loop()
         self._drive = asyncio.ensure_future(session.loop.drive())
 
     def _note(self, recorded: Recorded) -> None:
