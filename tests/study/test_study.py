@@ -293,3 +293,25 @@ def test_charts_stand_alone_and_name_what_is_missing():
     assert "<table>" in study._repr_html_()
     with pytest.raises(Misuse, match="no trial has a parameter 'z'"):
         plots.slice("z")
+
+
+def test_a_repository_of_the_users_is_asked_and_told(tmp_path):
+    (tmp_path / "speed.txt").write_text("value = 5\n")
+    (tmp_path / "link").symlink_to("speed.txt")
+    (tmp_path / "loopty.toml").write_text(
+        'statement = "Larger"\n[benchmark]\ncommand = "false"\ntimeout_seconds = 9\n'
+        '[access]\nwrite = ["speed.txt"]\n[pools]\nattempts = 3\n[proposer]\nkind = "mutate"\n'
+        '[noise]\nrepeat = "never"\nconfirm = 0\n'
+    )
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "1"],
+    ):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    with loopty.open(tmp_path) as study:
+        for number in range(3):
+            trial = study.ask()
+            assert ((trial.folder / "speed.txt").read_text() == "value = 5\n") == (number == 0)
+            study.tell(trial, float(number))
+    assert [trial.score for trial in study.trials] == [0.0, 1.0, 2.0]

@@ -236,13 +236,15 @@ def start_session(
     runner = asyncio.Runner()
     on_step("waiting for workers" if task.executor.kind == "pool" else "checking the sandbox")
     pool = _open_pool(context, run, unsafe, runner) if task.executor.kind == "pool" else None
+    # What a caller's own executor runs is no benchmark, so advice about benchmarks has no use there.
+    say_once = None if executor else functools.cache(context.say)  # each obstacle once
     executor = executor or (context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run))
     prune_watch = PruneWatch(
         lambda: context.history,
         make_pruner(task.pruner),
         functools.partial(rows_of_node, context.folders),
         executor.machine.fingerprint,
-        functools.cache(context.say),  # each obstacle once
+        say_once,
     )
     loop = Loop(
         recorder=context.recorder,

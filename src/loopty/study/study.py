@@ -23,6 +23,7 @@ from loopty.domain.trial import Ending, Outcome, Pool
 from loopty.engine.budget import Finish, session_seconds
 from loopty.engine.protocols import Executor
 from loopty.engine.protocols import Trial as EngineTrial
+from loopty.git.objects import REGULAR_FILES
 from loopty.git.repository import Repository
 from loopty.kit.process import at_work_end
 from loopty.kit.records import Record, replace
@@ -127,7 +128,7 @@ class Study:
         self._handing: _Handing | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.folder = folder.absolute()
-        self._say = _without_pruner_advice(say)
+        self._say = say
         self._space = Space(dict(settings.space) if settings else {})
         self._context: CampaignContext | None = None
         self.finish: Finish | None = None
@@ -401,7 +402,9 @@ class Study:
         task, repository = self._context.task, self._context.repository
 
         def lay_out(trial: EngineTrial, folder: Path) -> None:
-            repository.write_files(trial.node.commit, repository.files(trial.node.commit), folder)
+            commit = trial.node.commit
+            plain = [path for path, entry in repository.files(commit).items() if entry.mode in REGULAR_FILES]
+            repository.write_files(commit, plain, folder)
 
         seed = self._settings.seed if self._settings else task.seed
         has_program = bool(task.access.write) and (self._settings is None or self._settings.has_program)
@@ -635,11 +638,6 @@ def _outside_of_loops() -> Iterator[None]:
         yield
     finally:
         asyncio._set_running_loop(running)
-
-
-def _without_pruner_advice(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Leave out why nothing can be pruned: it is about benchmarks, and few objectives report on the way."""
-    return lambda line: None if line.startswith("the pruner stops no trial") else say(line)
 
 
 def _restriction(folder: Path) -> Callable[[], None]:
