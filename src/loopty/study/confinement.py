@@ -18,7 +18,7 @@ def require_confinement() -> None:
     except OSError:
         raise Misuse(
             "isolated=True needs Landlock, which this kernel does not have: leave it out, or write a benchmark "
-            "and use `loopty optimize`, which knows other sandboxes"
+            "and use `loopty run`, which knows other sandboxes"
         ) from None
 
 
