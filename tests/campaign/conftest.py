@@ -27,5 +27,6 @@ def campaign(code_place: Place, lines: list[str]):
 
 def python_page_examples(top: Path) -> list[str]:
     """The examples of the page, for the repository there."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    text = PAGE.read_text().partition("## A repository")[2]
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     return [block.replace("path/of/your/repository", str(top)) for block in blocks]

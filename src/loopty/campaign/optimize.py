@@ -17,7 +17,7 @@ from loopty.domain.trial import Pool
 from loopty.engine.budget import Finish
 from loopty.engine.loop import Loop
 from loopty.engine.open_questions import Pace
-from loopty.engine.protocols import Proposer, Pruner, Selector
+from loopty.engine.protocols import Executor, Proposer, Pruner, Selector
 from loopty.engine.prune_watch import PruneWatch
 from loopty.executors.this_machine import this_capacity
 from loopty.features.notices.notices import NoticeSender, NoticeWatch
@@ -226,11 +226,12 @@ def start_session(
     on_step: Callable[[str], None] = lambda _: None,
     run: int | None = None,
     start_from: str = "",
+    executor: Executor | None = None,
 ) -> OptimizeSession:
     """Enter the run and wire the loop with the proposer, the control and the pruner that the task names.
 
     `on_step` is called with what it does next; `run` is one that was entered already. `start_from` is what a new
-    run measures first (`enter_run`).
+    run measures first (`enter_run`). `executor` runs the trials in place of the task's benchmark.
     """
     task = context.task
     commits = version_commits(context.repository, task)
@@ -238,7 +239,8 @@ def start_session(
     if task.profile.seconds and task.executor.kind != "pool":
         context.say(_what_it_buys(task))
     if run is None:
-        run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe), start_from)
+        refuse = functools.partial(_refuse_start, context, unsafe, executor)
+        run = enter_run(context, new_run, refuse, start_from)
     context.files.hold_newest(run, context.history)
     conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
@@ -256,13 +258,15 @@ def start_session(
     runner = asyncio.Runner()
     on_step("waiting for workers" if task.executor.kind == "pool" else "checking the sandbox")
     pool = _open_pool(context, run, unsafe, runner) if task.executor.kind == "pool" else None
-    executor = context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run)
+    # What a caller's own executor runs is no benchmark, so advice about benchmarks has no use there.
+    say_once = None if executor else functools.cache(context.say)  # each obstacle once
+    executor = executor or (context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run))
     prune_watch = PruneWatch(
         lambda: context.history,
         make_pruner(task.pruner),
         functools.partial(rows_of_node, context.folders),
         executor.machine.fingerprint,
-        functools.cache(context.say),  # each obstacle once
+        say_once,
     )
     loop = Loop(
         recorder=context.recorder,
@@ -309,7 +313,7 @@ def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, 
     return ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
 
 
-def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
+def _refuse_start(context: CampaignContext, unsafe: bool, executor: Executor | None) -> None:
     """Raise what the session would be refused for, by making each of its parts once."""
     # A run that is recorded for a start that is refused would hide the results of the one before.
     task, models = context.task, context.role_models(None)
@@ -322,7 +326,7 @@ def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
         from loopty.features.fleet.pool_session import require_workers
 
         require_workers(task)
-    else:
+    elif executor is None:
         context.executor(unsafe)
     if task.verifier.judged or task.verifier.review != "off":
         models.of(Role.VERIFIER)

@@ -109,8 +109,9 @@ class PruneWatch:
         pruner: Pruner | None,
         read_curve: ReadCurve,
         fingerprint: str,
-        say: Callable[[str], None] = lambda _: None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
+        """`say` hears why no trial can be pruned; to find that out takes a look at all peers for each trial."""
         self._history, self._pruner = history, pruner
         self._read_curve = read_curve
         self._fingerprint = fingerprint
@@ -128,7 +129,7 @@ class PruneWatch:
 
     def watch(self, trial: Trial) -> OnMetrics:
         """Return the function that the executor calls with the metrics stream while the trial runs."""
-        if obstacle := self.obstacle(trial.node):
+        if self._say and (obstacle := self.obstacle(trial.node)):
             self._say(obstacle)
 
         def prune_reason(rows: Sequence[Row], directions: Directions) -> str | None:

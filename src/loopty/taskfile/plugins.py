@@ -71,7 +71,7 @@ PROPOSERS = Plugins(
         ),
         "ladder": Plugin("loopty.proposers.ladder:LadderOptions", "loopty.proposers.ladder:make_proposer"),
         "random": _RANDOM,
-        "tpe": _SAMPLER,
+        "tpe": Plugin(_NO_OPTIONS, "loopty.proposers.parameters.tpe:make_proposer", needs_space=True),
         "gp": _SAMPLER,
         "cmaes": _SAMPLER,
         "qmc": _SAMPLER,

@@ -1,0 +1,83 @@
+"""The folder of a study: a small git repository of its own with the task, the objective's source and the ledger.
+
+So every verb works in it: `loopty status`, `loopty tree`, `loopty dashboard`.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import os
+import subprocess
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
+from loopty.git.command import git_argv
+from loopty.git.folders import environment_without_git
+from loopty.taskfile.schema import toml_text
+
+SOURCE_FILE = "objective.py"
+PROGRAM_FILE = "program.py"
+_AUTHOR = ("-c", "user.name=loopty", "-c", "user.email=loopty@localhost", "-c", "commit.gpgsign=false")
+
+
+def is_study(folder: Path) -> bool:
+    """Say whether there is a study in this folder."""
+    return (folder / ".git").is_dir() and (folder / TASK_FILE).is_file()
+
+
+def write_folder(folder: Path, task: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    """Write the task and the files, in a new repository if there is none. Raises Misuse for a folder of others."""
+    is_new = not is_study(folder)
+    if is_new and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Misuse(f"{folder} holds other files: name a folder that is empty, or not there yet")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in {**files, TASK_FILE: toml_text(task)}.items():
+            path = folder / name
+            if not path.exists() or path.read_text() != text:
+                path.write_text(text)
+    except OSError as error:
+        raise Misuse(f"cannot write to {folder} ({error.strerror}): name another folder") from None
+    if is_new:
+        _run_git(folder, "init", "--quiet")
+        _run_git(folder, "add", "--all")
+        _run_git(folder, *_AUTHOR, "commit", "--quiet", "--no-verify", "-m", "The study begins")
+
+
+def source_text(function: Callable[..., Any] | None) -> str:
+    """Return the source of a function, without comments; a digest of its code where there is no source.
+
+    When it changes, scores are no longer comparable. Functions that it calls are not looked at.
+    """
+    if function is None:
+        return ""
+    inner = inspect.unwrap(function)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inner)))
+        if isinstance(tree.body[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return ast.unparse(tree) + "\n"
+    except (OSError, TypeError, SyntaxError, IndexError):
+        pass
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    stated = _code_text(code) if code else f"{type(inner).__module__}.{type(inner).__qualname__}"
+    digest = hashlib.sha256(stated.encode()).hexdigest()[:16]
+    return f"# {getattr(inner, '__qualname__', type(inner).__qualname__)}: no source, its code is {digest}\n"
+
+
+def _code_text(code: Any) -> str:
+    constants = [_code_text(each) if hasattr(each, "co_code") else repr(each) for each in code.co_consts]
+    return f"{code.co_code!r} {constants} {code.co_names}"
+
+
+def _run_git(folder: Path, *words: str) -> None:
+    argv, environ = git_argv("-C", str(folder), *words), environment_without_git(os.environ)
+    done = subprocess.run(argv, capture_output=True, text=True, env=environ)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it gave no reason"]
+        raise Misuse(f"git cannot prepare {folder}: {lines[-1]}")
