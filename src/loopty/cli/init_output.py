@@ -76,7 +76,7 @@ def print_proven(
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))
-    say("next: loopty optimize")
+    say("next: loopty run")
     say_own_path()
 
 

@@ -39,7 +39,7 @@ def require_gain_on_fresh_inputs(context: CampaignContext, node: Node, unsafe: b
     here, known = _gain(metrics, mine, theirs), _gain(metrics, node.outcome, rival.outcome)
     seen = f"on fresh inputs (seed {seed}) {node.name} gains {here:.3g} of {rival.name}, and {known:.3g} before"
     if here < _LEAST_SHARE * known:
-        raise Misuse(f"{seen}, so it stays held: `loopty invalidate {node.name} --why TEXT` rejects it")
+        raise Misuse(f"{seen}, so it stays held: `loopty node reject {node.name} --why TEXT` rejects it")
     context.say(seen)
 
 

@@ -149,7 +149,7 @@ _MOST_RESULT_NAMES = 4
 _PROPOSERS = {
     "mutate": "random edits, a control and a demonstration; on real code a model or an agent is wanted: "
     'kind = "llm-code" under [proposer] with a model under [roles.evolver], or kind = "agent"; or let '
-    "your coding agent drive loopty: `loopty install HOST`",
+    "your coding agent drive loopty: `loopty agent install HOST`",
     "random": "random values of the parameters; {samplers} adds samplers that learn, as tpe",
     "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
 }
@@ -256,7 +256,7 @@ def night_text(seconds: float, gate_seconds: float, noise_percent: float | None,
         if not noise_percent
         else f"a gain of {_SURELY_KEPT * noise_percent:.2g} % can be shown by morning (twice the noise, in up to "
         f"{Noise().pairs} pairs of {duration(2 * seconds)}); for smaller ones raise pairs under [noise]",
-        "it costs machine time alone; a model is asked about once a result: cap it with money_usd under [pools]",
+        "it costs machine time alone; a model is asked about once a result: cap it with money_usd under [budget]",
     ]
     return "; ".join(said)
 
