@@ -179,10 +179,10 @@ def test_pairs_that_others_disturbed_do_not_discard_for_a_little(bench, load, ve
 
 
 async def test_the_queue_of_the_undecided_waits_for_a_quiet_moment(bench):
-    looks = iter((False, False, True))
+    waits = []
 
-    async def is_quiet():
-        return next(looks)
+    async def wait(may_wait):
+        waits.append(may_wait())
 
     class Disturbed(Measured):
         def __call__(self, trial):
@@ -190,7 +190,7 @@ async def test_the_queue_of_the_undecided_waits_for_a_quiet_moment(bench):
 
     run = run_of(bench, Disturbed(3.0, 0.8, 0.8, 0.1))
     loop = run.loop()
-    loop._is_quiet = is_quiet
+    loop._wait_for_quiet = wait
     await loop.drive()
-    assert next(looks, None) is None
+    assert waits == [True]
     assert run.history[CANDIDATE].reopened_for == (CANDIDATE,)

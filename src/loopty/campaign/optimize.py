@@ -8,7 +8,7 @@ import functools
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.model import Role
@@ -23,7 +23,7 @@ from loopty.executors.this_machine import this_capacity
 from loopty.features.notices.notices import NoticeSender, NoticeWatch
 from loopty.features.notices.settings import user_notice_settings
 from loopty.kit import codec
-from loopty.kit.machine_load import load_now
+from loopty.kit.machine_load import LoadSeen, load_now
 from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import keep_open
 from loopty.models.retry import Throttle
@@ -281,7 +281,9 @@ def start_session(
         clock=context.ledger.now,
         pace=_pace(task.pools),
         anchors=task.anchors,
-        is_quiet=None if pool else _is_quiet(context.say, task.profile.cores),
+        wait_for_quiet=None
+        if pool
+        else functools.partial(wait_for_quiet, cores=task.profile.cores, say=context.say),
     )
     warnings = (*models.price_warnings(), *idle_roles(task).values())
     return OptimizeSession(
@@ -392,26 +394,28 @@ def _what_it_buys(task: Task) -> str:
     )
 
 
-_LOOK_SECONDS = 2.0
+_LOOK_SECONDS, _MOST_LOOKS = 2.0, 300
+"""A machine that is always busy has no quiet moment."""
 _MOSTLY = 0.8
 
 
-def _is_quiet(say: Callable[[str], None], cores: float) -> Callable[[], Awaitable[bool]]:
-    """Return what looks whether the machine has room for a trial that keeps so many cores busy."""
+async def wait_for_quiet(
+    may_wait: Callable[[], bool],
+    cores: float,
+    say: Callable[[str], None],
+    load: Callable[[], LoadSeen] = load_now,
+    look_seconds: float = _LOOK_SECONDS,
+) -> None:
+    """Wait until the machine has room for a trial that keeps so many cores busy, for some minutes at most."""
     machine = this_capacity().cores
     needed = min(max(cores, 1.0), machine)
     say_once = functools.cache(say)
-
-    async def look() -> bool:
-        before = load_now()
-        await asyncio.sleep(_LOOK_SECONDS)
-        free = machine * before.free_share_until(load_now())
-        if free >= _MOSTLY * needed:
-            return True
+    for _ in range(_MOST_LOOKS):
+        before = load()
+        await asyncio.sleep(look_seconds)
+        if not may_wait() or machine * before.free_share_until(load()) >= _MOSTLY * needed:
+            return
         say_once("waiting for a quiet moment, ten minutes at most: what others disturbed is measured again")
-        return False
-
-    return look
 
 
 async def _tick(on_tick: Callable[[], None]) -> None:

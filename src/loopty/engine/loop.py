@@ -75,8 +75,6 @@ def next_pending(history: History, run: int, pool: Pool) -> Node | None:
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
 _LONG_TRIAL_SECONDS = 30.0
-_LONGEST_WAIT_SECONDS = 600.0
-"""For a quiet moment; a machine that is always busy has none."""
 
 
 class Loop:
@@ -96,9 +94,9 @@ class Loop:
         clock: Callable[[], float],
         pace: Pace | None = None,
         anchors: Anchors = NO_ANCHORS,
-        is_quiet: Callable[[], Awaitable[bool]] | None = None,
+        wait_for_quiet: Callable[[Callable[[], bool]], Awaitable[None]] | None = None,
     ) -> None:
-        """`is_quiet` looks for some seconds whether others leave the machine alone; None if nobody can say."""
+        """`wait_for_quiet` waits until others leave the machine alone, as long as what it gets says it may."""
         self._recorder = recorder
         self._run = run
         self._pools = pools
@@ -120,7 +118,7 @@ class Loop:
         self._requests = RunControl(recorder, run, pools, trial_runner.may_start, self.stop)
         self._owner = owner
         self._clock = clock
-        self._is_quiet = is_quiet
+        self._wait_for_quiet = wait_for_quiet
         self._cancel = asyncio.Event()
         self._why_stopped = ""
         self._closing = False
@@ -232,8 +230,8 @@ class Loop:
     async def _ask_again(self) -> bool:
         """Measure undecided nodes again, now that it is quiet, until one is kept or the budget ends."""
         undecided = undecided_nodes(self.history, self._run)
-        if any(was_measured_busy(self.history[node]) for node in undecided):
-            await self._wait_for_quiet()
+        if self._wait_for_quiet and any(was_measured_busy(self.history[node]) for node in undecided):
+            await self._wait_for_quiet(lambda: self._limits.can_ask_again() and not self._cancel.is_set())
         for node in undecided:
             if self._cancel.is_set() or not self._limits.can_ask_again():
                 break
@@ -242,13 +240,6 @@ class Loop:
             if self.history[node].verdict is Verdict.KEPT:
                 return True
         return False
-
-    async def _wait_for_quiet(self) -> None:
-        """Wait until the machine has room for a trial, for some minutes at most."""
-        ends_at = self._clock() + _LONGEST_WAIT_SECONDS
-        while self._clock() < ends_at and self._limits.can_ask_again() and not self._cancel.is_set():
-            if self._is_quiet is None or await self._is_quiet():
-                return
 
     async def _search(self) -> Finish:
         # A pause, a limit or a stop changes what may start.

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from loopty.domain.trial import Ending, Outcome
-from loopty.features.setup.pace import is_same_beside, profile_of, prove_warm, watch_processes
+from loopty.features.setup.pace import is_same_beside, profile_of, prove_warm, warm_refusal, watch_processes
 from loopty.features.setup.proposal_text import night_text, noise_text
 from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask, Usage
 from loopty.features.setup.task_draft import TaskDraft
@@ -73,3 +73,13 @@ def test_waiting_for_a_cpu_is_no_work_and_no_pause():
     busy = MeasuredNoise("score", (1.0, 1.1, 1.0), (0.5, 0.5, 0.5), usage)
     assert profile_of(proven(busy)).cores == 0.9
     assert "They waited for a CPU in 78 % of their time" in noise_text("s", busy.values, 5.0, waited=0.78)
+
+
+def test_a_warm_start_is_not_tried_where_it_cannot_be():
+    measured = noise((1.0, 1.0, 1.0))
+    for command in ("python3 bench.py", ".venv/bin/python -m bench"):
+        assert warm_refusal(TaskDraft(command), measured) == ""
+    assert warm_refusal(TaskDraft("make bench"), measured) == "the command is not one call of Python"
+    assert "device" in warm_refusal(TaskDraft("python3 bench.py", devices=("gpu",)), measured)
+    slow = MeasuredNoise("score", (1.0, 1.0, 1.0), (50.0, 50.0, 50.0), Usage(90.0, 40))
+    assert warm_refusal(TaskDraft("python3 bench.py"), slow) == "not tried, as a run computes for 45 s"

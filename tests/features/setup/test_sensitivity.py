@@ -1,5 +1,7 @@
 """A task is proven by changes that are planted into copies of its editable files."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from loopty import Campaign
@@ -148,3 +150,19 @@ def test_without_time_it_says_what_was_not_tried(place, seconds):
     ).prove()
     assert found.unknown == "there was no time left to plant a delay"
     assert not found.problem
+
+
+def test_code_without_a_function_is_not_called_insensitive():
+    tree = SimpleNamespace(writable=["kernel.mjs"], text=lambda _: "let x = 1;\nconsole.log(x);\n")
+    proof = SensitivityProof(
+        tree,
+        usual=(1.0, 1.1, 1.0),
+        metric="score",
+        label="seconds",
+        direction=Direction.MIN,
+        is_speed=True,
+        cost=CheckCost(1.0, 0.0),
+        seconds=60.0,
+    )
+    found = proof.prove_delay()
+    assert (found.problem, found.unknown) == ("", "there is no function in which a delay could be planted")

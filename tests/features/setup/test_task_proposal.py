@@ -225,3 +225,14 @@ def test_a_glob_must_match_a_file():
         require_matches(["core.py"], ["src/core.py"])
     with pytest.raises(Misuse, match="name files that exist"):
         require_matches(["zzz"], ["src/core.py"])
+
+
+def test_a_command_that_calls_the_code_by_the_sdk_is_isolated_and_others_say_why_not(tmp_path):
+    facts = facts_of(tmp_path, {"kernel.mjs": "work()\n", "bench.py": "import kernel\n"})
+    assert propose_task(facts, "python3 -m loopty_sdk.candidate -- node kernel.mjs").isolated
+    plain = propose_task(facts, "python3 bench.py")
+    assert not plain.isolated
+    assert plain.notes["isolated"].startswith("bench.py imports or starts the code by itself")
+    assert (
+        "nothing outside of it compares" in propose_task(facts, f"{CPU_TIMER} node kernel.mjs").notes["isolated"]
+    )

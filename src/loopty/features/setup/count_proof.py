@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from loopty.domain import counting
 from loopty.domain.objective import SCORE, Direction
 from loopty.features.setup.causes.results import CPU_TIMER
-from loopty.features.setup.pace import WARM_COMMAND
 from loopty.features.setup.proven_task import CountProof, MeasuredNoise
 from loopty.features.setup.sensitivity import CheckCost, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
@@ -26,6 +25,8 @@ _JIT = re.compile(
     r"\b(node|npm|npx|yarn|pnpm|bun|deno|java|mvn|gradle|gradlew|sbt|pypy3?|dotnet|julia|luajit|php|ruby)\b"
 )
 """What compiles while it runs: how much, depends on the clock."""
+_PYTHON = re.compile(r"python3? [^;&|<>$`]+")
+"""One call of Python."""
 _ONE_CORE = 1.3
 _BUSY_CORE = 0.6
 """Of a trial that has a core for itself: one that uses less waits for something."""
@@ -118,7 +119,7 @@ def prove_count(
 def _start(open_tree: Callable[[str], EditedTree], command: str) -> float:
     """Count what Python executes for an empty program, where the command is one call of Python; else 0."""
     timer = f"{CPU_TIMER} " if command.startswith(f"{CPU_TIMER} ") else ""
-    if not WARM_COMMAND.fullmatch(command.removeprefix(timer)):
+    if not _PYTHON.fullmatch(command.removeprefix(timer)):
         return 0.0
     (outcome,) = open_tree(f"{timer}python3 -c pass").runs(1)
     return outcome.metrics.get(SCORE, 0.0)

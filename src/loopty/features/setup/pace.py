@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import resource
 import statistics
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from loopty.domain.task_tables import ResourceProfile
 from loopty.domain.trial import Outcome
+from loopty.evaluators.warm_commands import PythonCommand
 from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask, Usage
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.kit.records import Record
@@ -84,8 +84,6 @@ def profile_of(proven: ProvenTask) -> ResourceProfile:
     )
 
 
-WARM_COMMAND = re.compile(r"python3? [^;&|<>$`]+")
-"""One call of Python: the only commands that start as copies."""
 _LONG_SECONDS = 20.0
 _FASTER = 1.2
 _LEAST_TOLERANCE = 0.05
@@ -102,7 +100,7 @@ class WarmProof(Record):
 
 def warm_refusal(draft: TaskDraft, noise: MeasuredNoise) -> str:
     """Tell why a warm start is not tried, or an empty text."""
-    if not WARM_COMMAND.fullmatch(draft.command):
+    if PythonCommand.parse(("/bin/sh", "-c", draft.command)) is None:
         return "the command is not one call of Python"
     if draft.writable_copy or draft.network or draft.devices:
         return "the benchmark uses a writable copy, the network or a device"

@@ -146,6 +146,8 @@ class SensitivityProof:
             suffixes = sorted({PurePosixPath(path).suffix for path in self._texts} - {""})
             languages = ", ".join(suffixes) or "these files"
             return replace(found, unknown=f"a delay cannot be planted in {languages}")
+        if not plant_delay(texts, _DELAYS[0]):
+            return replace(found, unknown="there is no function in which a delay could be planted")
         for times in _DELAYS:
             if not self._has_time(times + 1):
                 return replace(found, unknown="there was no time left to plant a delay")
