@@ -126,6 +126,16 @@ def is_clear(gains: Sequence[float], repeats: Sequence[float], error_rate: float
     return luck <= _CLEAR_SHARE * error_rate and min(gains) > max(repeats, default=math.inf)
 
 
+def chance_of_wins(won: int, lost: int) -> float:
+    """Compute how surprising these wins and losses are if each was a fair coin, however often one has looked.
+
+    It is 1 / wealth of a bettor who spreads the first stake evenly over all shares of wins from 0 to 1. By Ville's
+    inequality, coins ever bring it down to p with a probability of at most p.
+    """
+    count = won + lost
+    return min((count + 1) * math.comb(count, won) / 2**count, 1.0)
+
+
 def _bound(error_rate: float) -> float:
     """Compute the wealth that wins the bet."""
     return 1 / (error_rate * (1 - _CLEAR_SHARE))

@@ -22,6 +22,7 @@ from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAns
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.pairs import coin
 from loopty.judge.revisions import ask_again, undecided_nodes
 from loopty.judge.tuning import promised_nodes
 from loopty.record.fold import Event
@@ -284,8 +285,7 @@ class Loop:
 
         The pool that is furthest behind comes first. `claims` counts the slots that wait for an open question.
         """
-        started = {pool: TrialCounts.of(self.run, pool).started for pool in self._proposers}
-        for pool in sorted(started, key=lambda pool: started[pool] + claims[pool]):
+        for pool in sorted(self._proposers, key=lambda pool: self._turn(pool, claims)):
             if trial := self._next_pending(pool):
                 self._run_in_background(trial)
                 return True
@@ -301,6 +301,15 @@ class Loop:
             claims[pool] += 1
             return True
         return False
+
+    def _turn(self, pool: Pool, claims: Counter[Pool]) -> tuple[int, bool]:
+        """Return the pool's place in line. A coin decides which comes first: an attempt, or the control beside it.
+
+        So a machine that becomes slower or faster favours neither. The control waits for attempts in the making.
+        """
+        place = TrialCounts.of(self.run, pool).started + claims[pool]
+        is_last = claims.total() > 0 or coin(str(self.run.seed), "control", place)
+        return place, (pool is Pool.CONTROL) == is_last
 
     def _collect(self) -> None:
         """Collect the results of tasks that have ended."""

@@ -240,8 +240,8 @@ def _verification(summary: RunSummary) -> Iterator[Part]:
             facts.append(f"verifier: {one_line(review_text(node.review), _LINE)}")
     if status.noise:
         facts.append(f"the noise is that of the newest {status.noise.measurements} results of {status.noise.node}")
-    if tally.over_control:
-        facts.append(f"against the random baseline: {uplift_text(tally.over_control)}")
+    if status.uplift:
+        facts.append(f"against the random baseline: {uplift_text(status.uplift)}")
     if kept := false_keeps_text(tally.false_keeps):
         facts.append(f"kept nodes: {kept}")
     facts += [_audit_line(row) for row in summary.audits[-1:]]

@@ -61,7 +61,7 @@ class ScoreText(Record):
     def of_run(cls, status: RunStatus) -> ScoreText:
         """Make the text for the results of a run."""
         results = [result for result in (status.baseline, status.best, status.control) if result]
-        changes = [*(result.over_baseline for result in results), status.uplift]
+        changes = [result.over_baseline for result in results]
         return cls.of([result.score for result in results], changes, status.noise.sigma if status.noise else 0.0)
 
     def score(self, value: float) -> str:

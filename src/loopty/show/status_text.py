@@ -190,7 +190,7 @@ def _facts(
     status: RunStatus, tally: Tally | None, explanation: Explanation | None, more: Sequence[Fact]
 ) -> Iterator[Fact]:
     """Yield the result, then what happens now, then what was spent, and last what to do next."""
-    yield from _result_facts(status, tally, explanation)
+    yield from _result_facts(status, explanation)
     yield from _present_facts(status, tally)
     yield from _spent_facts(status)
     yield from more
@@ -199,7 +199,7 @@ def _facts(
         yield replace(step, name="" if number else "next")
 
 
-def _result_facts(status: RunStatus, tally: Tally | None, explanation: Explanation | None) -> Iterator[Fact]:
+def _result_facts(status: RunStatus, explanation: Explanation | None) -> Iterator[Fact]:
     better, scores = "higher" if status.direction.sign > 0 else "lower", ScoreText.of_run(status)
     if status.best:
         than = "the baseline in runs side by side" if gains_side_by_side(status) else "the baseline"
@@ -223,8 +223,7 @@ def _result_facts(status: RunStatus, tally: Tally | None, explanation: Explanati
         text = _node_text(status.control, status.metric, scores) + leads
         yield Fact("control", text, "warn" if leads else "")
     if status.uplift:
-        plain = f"the best attempt is {scores.change_words(status.uplift, 'the best control')}"
-        yield Fact("vs random", uplift_text(tally.over_control) if tally and tally.over_control else plain)
+        yield Fact("vs random", uplift_text(status.uplift))
     for other in status.other_fingerprints:
         yield Fact(
             "elsewhere", f"best {_node_text(other.best, status.metric, _text_alone(other.best))} ({other.machine})"
