@@ -12,12 +12,21 @@ from loopty.domain.objective import gain
 from loopty.domain.task import Noise
 from loopty.domain.trial import Pool, Verdict
 from loopty.judge.pairs import MAX_FAULTS, coin, results_against_a_coin
+from loopty.record.directives import AuditConcluded
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node, Pairing
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts, TrialCounts, TrialStarted
-from loopty.record.verdicts import Confirmation, Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
+from loopty.record.verdicts import (
+    Confirmation,
+    Incumbents,
+    NodeReopened,
+    NodeRestored,
+    VerdictWithdrawn,
+    lineage,
+    newest_holder,
+)
 
 
 def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
@@ -116,6 +125,16 @@ def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
         may_return = has_result and not (other.withdrawn or other.files_removed) and node not in other.reopened_for
         if other.against == node and other.verdict in lost and may_return:
             yield NodeReopened(other.id, reason, node)
+
+
+def conclude_audits(history: History, found: AuditConcluded) -> Iterator[Event]:
+    """Record what audits say. What they let return has to win again if another node was kept meanwhile."""
+    yield found
+    run = history.runs[found.run]
+    incumbents, fingerprint = Incumbents.of(run, Pool.ATTEMPT), Cohorts.of(run).fingerprint
+    node = newest_holder(history, incumbents.set_aside.get(fingerprint), fingerprint)
+    if node and node not in lineage(history, incumbents.best) and not history[node].files_removed:
+        yield NodeReopened(node, "audits refute it no longer, and another node was kept meanwhile", node)
 
 
 def undecided_nodes(history: History, run: int) -> list[NodeId]:
