@@ -14,6 +14,7 @@ from loopty.show.status_text import (
     held_text,
     integrity_text,
     next_steps,
+    runs_facts,
     stalls_text,
     time_text,
     usage_text,
@@ -69,6 +70,7 @@ def _facts(status: RunStatus, reason: str) -> Iterator[Fact]:
     yield Fact("", _result(status), "best" if improved and not status.control_leads else "strong")
     if status.best and improved and status.best.params:
         yield Fact("parameters", params_text(status.best.params))
+    yield from runs_facts(status)
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
     if status.held:
