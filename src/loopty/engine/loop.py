@@ -283,9 +283,11 @@ class Loop:
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
 
-        The pool that is furthest behind comes first. `claims` counts the slots that wait for an open question.
+        The pool that is furthest behind comes first; a coin decides between attempt and control.
         """
-        for pool in sorted(self._proposers, key=lambda pool: self._turn(pool, claims)):
+        place = {pool: TrialCounts.of(self.run, pool).started + claims[pool] for pool in self._proposers}
+        waits = claims.total() > 0 or coin(str(self.run.seed), "control", place.get(Pool.CONTROL, 0))
+        for pool in sorted(place, key=lambda pool: (place[pool], (pool is Pool.CONTROL) == waits)):
             if trial := self._next_pending(pool):
                 self._run_in_background(trial)
                 return True
@@ -301,15 +303,6 @@ class Loop:
             claims[pool] += 1
             return True
         return False
-
-    def _turn(self, pool: Pool, claims: Counter[Pool]) -> tuple[int, bool]:
-        """Return the pool's place in line. A coin decides which comes first: an attempt, or the control beside it.
-
-        So a machine that becomes slower or faster favours neither. The control waits for attempts in the making.
-        """
-        place = TrialCounts.of(self.run, pool).started + claims[pool]
-        is_last = claims.total() > 0 or coin(str(self.run.seed), "control", place)
-        return place, (pool is Pool.CONTROL) == is_last
 
     def _collect(self) -> None:
         """Collect the results of tasks that have ended."""
