@@ -48,7 +48,7 @@ def test_what_loopty_cannot_call_is_refused_with_the_reason_and_nothing_is_writt
     text = " ".join(done.stderr.split())
     assert f"{scoring[name]} may score it" in text if name in scoring else "neither a benchmark nor tests" in text
     assert "loopty init --yes --command" in text
-    assert "next: loopty optimize" not in text
+    assert "next: loopty run" not in text
     assert not (place.top / "loopty.toml").exists()
 
 

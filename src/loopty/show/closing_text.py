@@ -55,7 +55,7 @@ def control_hint(status: RunStatus) -> str:
 
 
 def closing_text(status: RunStatus, reason: str, columns: int = 80, terminal: Terminal | None = None) -> str:
-    """Return the closing lines of `loopty optimize`."""
+    """Return the closing lines of `loopty run`."""
     terminal = terminal or Terminal()
     lines = [
         terminal.paint(line, fact.style)
@@ -90,7 +90,7 @@ def _facts(status: RunStatus, reason: str) -> Iterator[Fact]:
     if status.stalls:
         yield Fact("outage", stalls_text(status), "warn")
     if status.tokens or status.money_usd:
-        yield Fact("models", f"{usage_text(status)}; details: loopty spend")
+        yield Fact("models", f"{usage_text(status)}; details: loopty model cost")
     yield from next_steps(status)
 
 

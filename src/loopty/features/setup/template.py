@@ -74,7 +74,7 @@ seed = 0    # the same seed repeats the same experiments
 # [noise]                           # how sure to be that a gain is not luck
 # mode = "fast"                     # fewer measurements, more false keeps; the default is "careful"
 
-# [audit]                           # the held-out split, which the search never sees: loopty audit
+# [audit]                           # the held-out split, which the search never sees: loopty measure audit
 # files = ["held_out/**"]
 
 # [sandbox]
@@ -84,7 +84,7 @@ seed = 0    # the same seed repeats the same experiments
 {_line(draft, "memory_mb", draft.memory_mb)}
 {_line(draft, "disk_mb", draft.disk_mb)}
 {_other_limits(draft)}
-{_profile(draft)}[pools]                             # for the whole run
+{_profile(draft)}[budget]                             # for the whole run
 attempts = {draft.attempts}
 # control = {draft.attempts}      # random trials for comparison: is the search better than chance?
 # wall_seconds = 3600
