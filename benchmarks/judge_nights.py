@@ -15,7 +15,7 @@ from judge_noise import gaussian
 from loopty.domain.access import Access
 from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.objective import Direction, Metric, Objective, Statistic
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
@@ -144,6 +144,7 @@ class JudgedNight:
         noise: Noise,
         rng: random.Random,
         direction: Direction = Direction.MAX,
+        statistic: Statistic = Statistic.MEDIAN,
     ) -> None:
         """With the direction `min` the levels are times."""
         self.world, self.effects, self.rng = world, effects, rng
@@ -156,7 +157,7 @@ class JudgedNight:
         self._count = 0
         files = _files(0)
         seed = rng.randrange(10**9)
-        task = _task(noise, seed, direction)
+        task = _task(noise, seed, direction, statistic)
         self._record(start_run(self.history, task, "", "", files, "a night", secret=str(seed)))
         self._measure_until_verdict(decisions.start_trial(self.history, _ROOT, "me", self.judging))
 
@@ -343,10 +344,11 @@ def _files(number: int) -> CommittedFiles:
     return CommittedFiles(object_name(f"commit {number}"), object_name(f"tree {number}"))
 
 
-def _task(noise: Noise, seed: int, direction: Direction) -> Task:
+def _task(noise: Noise, seed: int, direction: Direction, statistic: Statistic = Statistic.MEDIAN) -> Task:
     space = Space({"x": Parameter(ParameterKind.FLOAT, 0.0, 1.0)})
     none = PluginChoice("none")
     return Task(
-        "", Benchmark("true", 1.0), Objective(direction), Access(), space, Limits(), Pools(), noise, Audit(),
+        "", Benchmark("true", 1.0), Objective(direction, statistic=statistic), Access(),
+        space, Limits(), Pools(), noise, Audit(),
         SandboxSpec(), (), none, none, none, 1, seed,
     )  # fmt: skip

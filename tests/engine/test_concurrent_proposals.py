@@ -224,3 +224,12 @@ async def test_a_spent_cap_ends_the_run_with_that_reason(bench, width):
     finish = await run.drive()
     assert "the tokens are spent" in finish.reason
     assert finish.sound
+
+
+async def test_a_coin_decides_whether_an_attempt_or_the_control_beside_it_comes_first(bench):
+    run = bench(x_of, pools=Pools(attempts=40, control=40))
+    await run.drive()
+    pools = [run.history[node].pool for node in run.history.ids][1:]
+    pairs = [(pools[place], pools[place + 1]) for place in range(0, 80, 2)]
+    assert all(one is not other for one, other in pairs)
+    assert 10 < sum(first is Pool.CONTROL for first, _ in pairs) < 30

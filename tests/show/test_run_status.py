@@ -123,7 +123,7 @@ def test_attempts_are_compared_with_the_control() -> None:
     found = status_of(story)
     assert found.control is not None
     assert found.uplift is not None
-    assert (found.control.node, found.uplift.amount, found.uplift.percent) == ("1.2", 0.25, 20.0)
+    assert (found.control.node, found.uplift.amount, found.uplift.won) == ("1.2", 0.25, 1)
 
 
 def test_without_a_control_there_is_no_uplift() -> None:

@@ -29,5 +29,5 @@ def test_a_gain_is_real_only_where_every_check_holds(states: set[str], running: 
 
 def test_a_baseline_that_is_the_best_node_shows_no_gain() -> None:
     best = SimpleNamespace(over_baseline=None, integrity=Integrity.STRONG, edited=False)
-    status: Any = SimpleNamespace(best=best, noise=None, state=RunState.STOPPED)
-    assert reality_checks(status, None, None, has_split=False)["verdict"] == "not shown"
+    status: Any = SimpleNamespace(best=best, noise=None, state=RunState.STOPPED, uplift=None)
+    assert reality_checks(status, None, has_split=False)["verdict"] == "not shown"

@@ -190,10 +190,10 @@ export interface Overview {
   uplift: {
     words: string;
     amount: number;
-    ahead: number;
-    chance: number | null;
-    attempts: number;
-    control: number;
+    pairs: number;
+    won: number;
+    lost: number;
+    chance: number;
   } | null;
   cost: Cost;
   counts: Counts;

@@ -197,15 +197,13 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.show.closing_text import closing_text
 
     status, history = campaign.status(run), campaign.history
-    # A look at every node: the text shows only the uplift over the control.
-    tally = campaign.tally(run) if as_json or status.control else None
     if as_json:
-        plain = {**codec.plain(status), **codec.plain(tally)}
+        plain = {**codec.plain(status), **codec.plain(campaign.tally(run))}
         found = campaign.explanation(history.runs[run].root)
         more = {"explanation": found.plain()} if found else {}
         print_json({"reason": finish.reason, "sound": finish.sound, **plain, **more})
     else:
-        click.echo(closing_text(status, finish.reason, columns(), terminal(), tally))
+        click.echo(closing_text(status, finish.reason, columns(), terminal()))
     if finish.resumable:
         say("resume: loopty run")
     fruitless = finish.reason == fruitless_reason(history.runs[run], Pool.ATTEMPT)

@@ -8,7 +8,8 @@ gains of three times the noise not at all. docs/research/judge.md has the figure
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 
 from loopty.kit.records import Record
 
@@ -126,6 +127,16 @@ def is_clear(gains: Sequence[float], repeats: Sequence[float], error_rate: float
     return luck <= _CLEAR_SHARE * error_rate and min(gains) > max(repeats, default=math.inf)
 
 
+def chance_of_wins(won: int, lost: int) -> float:
+    """Compute how surprising these wins and losses are if each was a fair coin, however often one has looked.
+
+    It is 1 / wealth of a bettor who spreads the first stake evenly over all shares of wins from 0 to 1. By Ville's
+    inequality, coins ever bring it down to p with a probability of at most p.
+    """
+    count = won + lost
+    return min((count + 1) * math.comb(count, won) / (1 << count), 1.0)
+
+
 def _bound(error_rate: float) -> float:
     """Compute the wealth that wins the bet."""
     return 1 / (error_rate * (1 - _CLEAR_SHARE))
@@ -223,6 +234,22 @@ def paired_estimate(gains: Sequence[float]) -> PairedEstimate | None:
         return PairedEstimate(middle, middle - half, middle + half, count)
     excluded = _ranks_to_leave_out(count)
     return PairedEstimate(median(means), means[excluded], means[-1 - excluded], count)
+
+
+RUNS_FOR_TAILS = 59
+"""So many runs show what happens in one of twenty, in 95 of 100 cases."""
+_RESAMPLES = 1_000
+
+
+def resampled_estimate(
+    mine: Sequence[float], theirs: Sequence[float], gain: Callable[[Sequence[float], Sequence[float]], float]
+) -> PairedEstimate:
+    """Estimate the gain in a statistic of all runs, with its interval by resampling them."""
+    count = len(mine)
+    rng = random.Random(count)
+    gains = sorted(gain(rng.choices(mine, k=count), rng.choices(theirs, k=count)) for _ in range(_RESAMPLES))
+    outside = round(_RESAMPLES * (1 - LEVEL) / 2)
+    return PairedEstimate(gain(mine, theirs), gains[outside], gains[-1 - outside], count)
 
 
 def is_told(found: PairedEstimate | None) -> bool:

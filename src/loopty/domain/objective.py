@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
+from loopty.domain.evidence import median
 from loopty.kit.records import Record
 from loopty.kit.tables import Table, option
 
@@ -52,6 +53,23 @@ class Metric(Table):
     )
 
 
+class Statistic(StrEnum):
+    """What counts of many runs of the same code."""
+
+    MEDIAN = "median"
+    MEAN = "mean"
+    P95 = "p95"
+
+    def of(self, values: Sequence[float], direction: Direction) -> float:
+        """Compute it; `p95` is the value that one run of twenty is worse than."""
+        if self is Statistic.MEDIAN:
+            return median(values)
+        if self is Statistic.MEAN:
+            return math.fsum(values) / len(values)
+        best_first = sorted(values, reverse=direction is Direction.MAX)
+        return best_first[math.ceil(0.95 * len(values)) - 1]
+
+
 Metrics = Mapping[str, float]
 Directions = Mapping[str, Direction]
 
@@ -65,6 +83,11 @@ class Objective(Table):
     metrics: tuple[Metric, ...] = option(
         "Metrics in order of priority. Default: `score`, or else the columns of the CSV.", ()
     )
+    statistic: Statistic = option(
+        "What of many runs must be better: `median`, `mean` or `p95`, which one run of twenty is worse than. With"
+        " the last two, what wins the usual pairs gets 59 of them, and must be better in the statistic as well.",
+        Statistic.MEDIAN,
+    )
 
     def counting_metrics(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:
         """Return the metrics that count, given what a benchmark reported."""
@@ -73,6 +96,17 @@ class Objective(Table):
         if SCORE in metrics:
             return (Metric(SCORE, directions.get(SCORE, self.direction)),)
         return tuple(Metric(name, directions.get(name, Direction.MAX)) for name in metrics)
+
+
+def statistic_gain(
+    statistic: Statistic, direction: Direction
+) -> Callable[[Sequence[float], Sequence[float]], float]:
+    """Return the function that tells by how much the first runs are better in the statistic than the second."""
+
+    def gain(mine: Sequence[float], theirs: Sequence[float]) -> float:
+        return direction.sign * (statistic.of(mine, direction) - statistic.of(theirs, direction))
+
+    return gain
 
 
 def is_weighted(metrics: Sequence[Metric]) -> bool:

@@ -22,6 +22,7 @@ from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAns
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.pairs import coin
 from loopty.judge.revisions import ask_again, undecided_nodes, was_measured_busy
 from loopty.judge.tuning import promised_nodes
 from loopty.record.fold import Event
@@ -288,10 +289,11 @@ class Loop:
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
 
-        The pool that is furthest behind comes first. `claims` counts the slots that wait for an open question.
+        The pool that is furthest behind comes first; a coin decides between attempt and control.
         """
-        started = {pool: TrialCounts.of(self.run, pool).started for pool in self._proposers}
-        for pool in sorted(started, key=lambda pool: started[pool] + claims[pool]):
+        place = {pool: TrialCounts.of(self.run, pool).started + claims[pool] for pool in self._proposers}
+        waits = claims.total() > 0 or coin(str(self.run.seed), "control", place.get(Pool.CONTROL, 0))
+        for pool in sorted(place, key=lambda pool: (place[pool], (pool is Pool.CONTROL) == waits)):
             if trial := self._next_pending(pool):
                 self._run_in_background(trial)
                 return True

@@ -51,6 +51,7 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
         repeats=cohorts.repeats.get(outcome.fingerprint, ()),
         equal_results=equal_results_needed(node, rival, history[run.root], incumbents, noise.rate),
         floor=floor,
+        statistic=run.objective.statistic,
     )
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)

@@ -6,9 +6,20 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from loopty.domain.evidence import Evidence, evidence, median, noise_floor
+from loopty.domain.evidence import RUNS_FOR_TAILS, Evidence, evidence, median, noise_floor
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import WEIGHTED_SUM, Gain, Metric, Metrics, gain, gains_beyond_tolerance, is_weighted
+from loopty.domain.objective import (
+    WEIGHTED_SUM,
+    Gain,
+    Metric,
+    Metrics,
+    Statistic,
+    gain,
+    gains_beyond_tolerance,
+    is_weighted,
+    score_metric,
+    statistic_gain,
+)
 from loopty.domain.task import Noise
 from loopty.domain.trial import Effect, Verdict
 from loopty.kit.records import Record, replace
@@ -47,6 +58,8 @@ class Rules(Record):
     """Whether others used the machine during the node's first trial."""
     floor: float = 0.0
     """The smallest gain that counts of instructions show."""
+    statistic: Statistic = Statistic.MEDIAN
+    """What of all runs must be better."""
 
     @property
     def may_repeat(self) -> bool:
@@ -60,6 +73,10 @@ def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> 
     if pairing.mine and len(pairing.mine) == len(pairing.theirs):
         effect, found = _weigh(pairing, rules)
         measured = f"{_amount_text(effect)} in {effect.pairs} pair{'s' * (effect.pairs != 1)}"
+        if found.better and rules.statistic is not Statistic.MEDIAN:
+            if len(pairing.mine) < RUNS_FOR_TAILS and rules.affordable:
+                return MeasureAgain(_next_to_measure(subject, pairing, rules.secret), incumbent)
+            return _judge_statistic(subject, pairing, rival, effect, rules)
         if found.better:
             return NodeJudged(subject, Verdict.KEPT, f"better than {rival} by {measured}", incumbent, effect)
         if found.futile or found.exhausted:
@@ -78,6 +95,27 @@ def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> 
         why = "no repeat measurement is left to decide"
         return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent, effect)
     return MeasureAgain(_next_to_measure(subject, pairing, rules.secret), incumbent)
+
+
+def _judge_statistic(subject: NodeId, pairing: Pairing, rival: str, effect: Effect, rules: Rules) -> NodeJudged:
+    """Judge what is better in most pairs by the task's statistic of all of them."""
+    over = _in_statistic(pairing, effect, rules)
+    measured = f"by {_amount_text(over)} in the {rules.statistic} of {over.pairs} pairs"
+    verdict, reason = Verdict.KEPT, f"better than {rival} {measured}"
+    if over.amount <= 0:
+        verdict, reason = Verdict.DISCARDED, f"worse than {rival} {measured}, though better in most of them"
+    elif over.pairs < RUNS_FOR_TAILS:
+        verdict = Verdict.INCONCLUSIVE
+        reason += f"; no repeat measurement is left, and rare runs take {RUNS_FOR_TAILS} pairs to see"
+    return NodeJudged(subject, verdict, reason, pairing.incumbent, over)
+
+
+def _in_statistic(pairing: Pairing, effect: Effect, rules: Rules) -> Effect:
+    """Return the effect in the task's statistic of all runs, in the metric that decided."""
+    metric = next((one for one in rules.metrics if one.name == effect.metric), score_metric(rules.metrics))
+    mine, theirs = ([sample[metric.name] for sample in samples] for samples in (pairing.mine, pairing.theirs))
+    amount = statistic_gain(rules.statistic, metric.direction)(mine, theirs)
+    return replace(effect, metric=metric.name, amount=amount, pairs=len(mine))
 
 
 def noise_of(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, float]) -> float:

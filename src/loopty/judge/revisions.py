@@ -6,18 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loopty.domain.counting import CLOCK_METRIC, is_counted
 from loopty.domain.errors import Misuse
-from loopty.domain.evidence import PairedEstimate, is_told, paired_estimate
+from loopty.domain.evidence import RUNS_FOR_TAILS, PairedEstimate, is_told, paired_estimate, resampled_estimate
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import gain
+from loopty.domain.objective import Metric, Statistic, gain, score_metric, statistic_gain
 from loopty.domain.task import Noise
 from loopty.domain.trial import Pool, Verdict
 from loopty.judge.pairs import MAX_FAULTS, coin, results_against_a_coin
+from loopty.record.directives import AuditConcluded
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node, Pairing
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts, TrialCounts, TrialStarted
-from loopty.record.verdicts import Confirmation, Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
+from loopty.record.verdicts import (
+    Confirmation,
+    Incumbents,
+    NodeReopened,
+    NodeRestored,
+    VerdictWithdrawn,
+    lineage,
+    newest_holder,
+)
 
 
 def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
@@ -118,6 +127,16 @@ def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
             yield NodeReopened(other.id, reason, node)
 
 
+def conclude_audits(history: History, found: AuditConcluded) -> Iterator[Event]:
+    """Record what audits say. What they let return has to win again if another node was kept meanwhile."""
+    yield found
+    run = history.runs[found.run]
+    incumbents, fingerprint = Incumbents.of(run, Pool.ATTEMPT), Cohorts.of(run).fingerprint
+    node = newest_holder(history, incumbents.set_aside.get(fingerprint), fingerprint)
+    if node and node not in lineage(history, incumbents.best) and not history[node].files_removed:
+        yield NodeReopened(node, "audits refute it no longer, and another node was kept meanwhile", node)
+
+
 def undecided_nodes(history: History, run: int) -> list[NodeId]:
     """List what could not be told apart, the most promising first.
 
@@ -204,6 +223,8 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
 
     A best node that fails here, or proves worse than the baseline, loses its place to the one before it.
     """
+    most = pairs_to_confirm(history.runs[run], noise)
+    pairs = most + max(pairs - noise.confirm, 0)
     while best := _best_to_confirm(history, history.runs[run], noise, pairs):
         pairing = _fresh_pairs(history.runs[run], best)
         if refutation := _lost_luck(history, best) or _refutation(history, pairing):
@@ -213,7 +234,7 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
             return
         if _varies(history, history.runs[run], best):
             # Whoever asks for more than the task does gets them.
-            is_enough = pairs <= noise.confirm and is_told(_fresh_estimate(history, pairing))
+            is_enough = pairs <= most == noise.confirm and is_told(_fresh_estimate(history, pairing))
             if is_enough or (len(pairing.mine) >= pairs and len(pairing.theirs) >= pairs):
                 return
             node = _next_to_measure(history.runs[run], best, pairing)
@@ -225,12 +246,18 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
         return
 
 
+def pairs_to_confirm(run: Run, noise: Noise) -> int:
+    """Return how many fresh pairs the headline may take: a mean or a p95 needs enough to see rare runs."""
+    is_median = run.objective.statistic is Statistic.MEDIAN or not noise.confirm
+    return noise.confirm if is_median else max(noise.confirm, RUNS_FOR_TAILS)
+
+
 def seconds_to_confirm(history: History, run: Run, noise: Noise) -> float:
     """Estimate the time that the confirmation at the end of the run will take."""
     best = _best_to_confirm(history, run, noise, noise.confirm)
     if best is None or not _varies(history, run, best):
         return 0.0
-    missing = max(noise.confirm - len(_fresh_pairs(run, best).pairs_so_far), 0)
+    missing = max(pairs_to_confirm(run, noise) - len(_fresh_pairs(run, best).pairs_so_far), 0)
     return missing * seconds_of_pair(run)
 
 
@@ -296,8 +323,20 @@ def _is_by_clock(pairing: Pairing) -> bool:
 
 
 def _fresh_estimate(history: History, pairing: Pairing) -> PairedEstimate | None:
-    metrics = (CLOCK_METRIC,) if _is_by_clock(pairing) else history.counting_metrics(pairing.incumbent.run)
-    return paired_estimate([gain(mine, theirs, metrics).amount for mine, theirs in pairing.pairs_so_far])
+    run = history.runs[pairing.incumbent.run]
+    metrics = (CLOCK_METRIC,) if _is_by_clock(pairing) else history.counting_metrics(run.number)
+    if run.objective.statistic is Statistic.MEDIAN:
+        return paired_estimate([gain(mine, theirs, metrics).amount for mine, theirs in pairing.pairs_so_far])
+    return estimate_in_statistic(pairing, run.objective.statistic, score_metric(metrics))
+
+
+def estimate_in_statistic(pairing: Pairing, statistic: Statistic, metric: Metric) -> PairedEstimate | None:
+    """Estimate the gain in a statistic of all runs of the pairs; None before they are enough to see rare ones."""
+    pairs = pairing.pairs_so_far
+    if len(pairs) < RUNS_FOR_TAILS:
+        return None
+    mine, theirs = ([pair[place][metric.name] for pair in pairs] for place in (0, 1))
+    return resampled_estimate(mine, theirs, statistic_gain(statistic, metric.direction))
 
 
 def _next_to_measure(run: Run, best: NodeId, pairing: Pairing) -> NodeId:

@@ -154,6 +154,10 @@ class FoldState:
         """Yield the facts of every node of a pool, oldest first."""
         return self._nodes.facts(run, pool, self.count)
 
+    def facts_of(self, handles: Sequence[int]) -> Iterator[tuple[int, NodeFacts]]:
+        """Yield the facts of the nodes with these short names, each with its run."""
+        return self._nodes.facts_of([handle for handle in handles if handle <= self.count])
+
     def labels(self, run: int, pool: Pool) -> Iterator[NodeLabel]:
         """Yield the labels of every node of a pool, oldest first."""
         return self._nodes.labels(run, pool, self.count)

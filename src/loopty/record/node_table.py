@@ -225,6 +225,13 @@ class NodeTable:
         self._listed[run, pool] = count
         return (NodeFacts._make(row[1:]) for row in self._of_pool(_FACTS, run, pool, count))
 
+    def facts_of(self, handles: Sequence[int]) -> Iterator[tuple[int, NodeFacts]]:
+        """Yield the facts of the nodes with these handles, each with its run."""
+        for run, *facts, digest in self._of_handles(f"run, {_FACTS}, facts_digest", handles):
+            if row_digest(run, *facts) != digest:
+                self._edited[f"node {self.of_handles(facts[:1])[facts[0]]}"] = None
+            yield run, NodeFacts._make(facts)
+
     def labels(self, run: int, pool: Pool, count: int) -> Iterator[NodeLabel]:
         """Yield the labels of the nodes of one pool of one run, oldest first."""
         return (NodeLabel._make(row) for _, *row in self._of_pool(_LABEL, run, pool, count))

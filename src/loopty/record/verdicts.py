@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
@@ -77,6 +77,8 @@ class Incumbents(PoolPart):
     """The largest gain in the most important metric by which a node was kept."""
     expected_false: float = 0.0
     """At most so many of the kept are expected to be false: the sum of the error rates of all bets."""
+    set_aside: Mapping[str, NodeId] = field(default_factory=dict)
+    """The newest kept node, by fingerprint, that audits keep from the place, in case they let it return."""
 
 
 def has_failed(state: FoldState, run: Run) -> bool:
@@ -156,6 +158,8 @@ def _judge_node(state: FoldState, event: NodeJudged, _at: float) -> None:
             incumbents = replace(incumbents, by_fingerprint=by_fingerprint, largest_gain=largest)
             if is_present:
                 incumbents = replace(incumbents, best=node.id, since_best=0)
+        elif event.verdict is Verdict.KEPT:
+            incumbents = replace(incumbents, set_aside={**incumbents.set_aside, fingerprint: node.id})
         elif before is Verdict.KEPT:
             incumbents = _elect(state, run, incumbents, node.id)
         elif event.verdict is not Verdict.QUARANTINED and is_present and not is_baseline:
@@ -168,10 +172,7 @@ def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> 
     """Elect incumbents after one lost its place: the one that it had beaten, of those that are still kept."""
 
     def successor(fingerprint: str) -> NodeId:
-        node = state[lost].against
-        while node and not (_may_hold(state[node], fingerprint) and _carries_over(run, node)):
-            node = state[node].against
-        return node or run.root
+        return newest_holder(state, state[lost].against, fingerprint) or run.root
 
     by_fingerprint = {
         fingerprint: successor(fingerprint) if node == lost else node
@@ -183,9 +184,21 @@ def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> 
     return replace(incumbents, best=best, by_fingerprint=by_fingerprint, since_best=0)
 
 
-def _may_hold(node: Node, fingerprint: str) -> bool:
-    """Say whether the node can be the incumbent: it is still kept, and has a result there to compare with."""
-    return node.verdict is Verdict.KEPT and node.result(fingerprint) is not None
+def lineage(state: FoldState, node: NodeId | None) -> Iterator[NodeId]:
+    """Yield the node, the one that it was compared with, and so on down to the baseline."""
+    while node:
+        yield node
+        node = state[node].against
+
+
+def newest_holder(state: FoldState, top: NodeId | None, fingerprint: str) -> NodeId | None:
+    """Return the newest node of the lineage that can be the one to beat: kept, measured there, and not refuted."""
+    for node in lineage(state, top):
+        found = state[node]
+        is_kept = found.verdict is Verdict.KEPT and found.result(fingerprint) is not None
+        if is_kept and _carries_over(state.runs[node.run], node):
+            return node
+    return None
 
 
 def _carries_over(run: Run, node: NodeId) -> bool:
@@ -194,12 +207,21 @@ def _carries_over(run: Run, node: NodeId) -> bool:
 
 
 def _conclude_audits(state: FoldState, event: AuditConcluded, _at: float) -> None:
-    """Put the newest node that still holds in the place of one that an audit refuted."""
+    """Put the newest node that still holds in the place of one that an audit refuted, or that one back."""
     run = state.runs[event.run]
     incumbents = Incumbents.of(run, Pool.ATTEMPT)
-    for node in filter(None, (incumbents.best, *incumbents.by_fingerprint.values())):
-        if not _carries_over(run, node):
-            incumbents = _elect(state, run, incumbents, node)
+    holders, aside = dict(incumbents.by_fingerprint), dict(incumbents.set_aside)
+    for fingerprint, node in incumbents.by_fingerprint.items():
+        top = aside.get(fingerprint, node)
+        if node not in lineage(state, top):  # another was kept meanwhile
+            top = node
+        holders[fingerprint] = newest_holder(state, top, fingerprint) or run.root
+        if holders[fingerprint] != top:
+            aside[fingerprint] = top
+    best = holders.get(Cohorts.of(run).fingerprint, incumbents.best)
+    if best != incumbents.best:
+        incumbents = replace(incumbents, best=best, since_best=0)
+    incumbents = replace(incumbents, by_fingerprint=holders, set_aside=aside)
     state.put_run(run.with_pool_part(Pool.ATTEMPT, incumbents))
 
 

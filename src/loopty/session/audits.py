@@ -14,6 +14,7 @@ from loopty.domain.trial import Ending, Outcome, Pool
 from loopty.engine import decisions
 from loopty.git.command import GitError
 from loopty.git.repository import Repository
+from loopty.judge import revisions
 from loopty.kit.records import Record
 from loopty.record.directives import AuditAnchors
 from loopty.record.fold import Recorded
@@ -50,7 +51,7 @@ def conclude_audits(context: CampaignContext, run: int) -> None:
         split = _held_out_split(context.task, context.repository, context.state, history, run)
         rows = _rows(history, events, split, run)
     found = audit_conclusion(run, rows, context.task.anchors.audits)
-    context.recorder.record(lambda _: [found])
+    context.recorder.record(lambda history: revisions.conclude_audits(history, found))
     if found.text and found.text != known.text:
         context.say(found.text)
 

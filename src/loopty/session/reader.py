@@ -164,7 +164,7 @@ class CampaignReader:
         return open_shared_files(state, GitCommand(self._folders.git_dir))
 
     def tally(self, run: int | None = None) -> Tally:
-        """Count verdicts, and the uplift over the control: a look at every node of the run."""
+        """Count verdicts: a look at every node of the run."""
         from loopty.show.tally import tally
 
         return tally(self.history, self.newest_run(run))

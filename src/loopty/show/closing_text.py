@@ -14,17 +14,18 @@ from loopty.show.status_text import (
     held_text,
     integrity_text,
     next_steps,
+    runs_facts,
     stalls_text,
     time_text,
     usage_text,
     weak_words,
 )
-from loopty.show.tally import Tally, uplift_text
+from loopty.show.tally import uplift_text
 from loopty.show.terminal import Fact, Terminal, wrap
 
 
 def control_text(status: RunStatus) -> str:
-    """Compare the best control node with the baseline and the best attempt; empty before a control trial ended."""
+    """Compare the best control node with the baseline; empty before a control trial ended."""
     control, scores = status.control, ScoreText.of_run(status)
     if control is None:
         return ""
@@ -32,10 +33,6 @@ def control_text(status: RunStatus) -> str:
         return "control: nothing better than the baseline"
     result = f"{node_name(control.node, control.handle)}: {scores.score(control.score)}"
     result += f", {scores.change_words(control.over_baseline, 'the baseline')}"
-    if status.uplift is None:
-        return f"control {result}"
-    if status.best and status.best.over_baseline:
-        result += f"; the best attempt is {scores.change_words(status.uplift, 'that')}"
     if not status.control_leads:
         return f"control {result}"
     return (
@@ -57,24 +54,23 @@ def control_hint(status: RunStatus) -> str:
     )
 
 
-def closing_text(
-    status: RunStatus, reason: str, columns: int = 80, terminal: Terminal | None = None, tally: Tally | None = None
-) -> str:
+def closing_text(status: RunStatus, reason: str, columns: int = 80, terminal: Terminal | None = None) -> str:
     """Return the closing lines of `loopty run`."""
     terminal = terminal or Terminal()
     lines = [
         terminal.paint(line, fact.style)
-        for fact in _facts(status, reason, tally)
+        for fact in _facts(status, reason)
         for line in wrap(f"{fact.name}: {fact.text}" if fact.name else fact.text, columns)
     ]
     return terminal.render("\n".join(lines))
 
 
-def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact]:
+def _facts(status: RunStatus, reason: str) -> Iterator[Fact]:
     improved = status.best is not None and status.best.over_baseline is not None
     yield Fact("", _result(status), "best" if improved and not status.control_leads else "strong")
     if status.best and improved and status.best.params:
         yield Fact("parameters", params_text(status.best.params))
+    yield from runs_facts(status)
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
     if status.held:
@@ -85,8 +81,8 @@ def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact
         yield Fact("past", status.versions, "warn")
     if control := control_text(status):
         yield Fact("", control, "warn" if status.control_leads else "")
-    if tally and tally.over_control:
-        yield Fact("vs random", uplift_text(tally.over_control))
+    if status.uplift:
+        yield Fact("vs random", uplift_text(status.uplift))
     attempts = status.count(Pool.ATTEMPT)
     spent = plural(attempts.started, "attempt")
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from loopty.domain.counting import CLOCK_METRIC, is_counted
 from loopty.domain.evidence import median, paired_estimate
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction, Metric, score_metric
+from loopty.domain.objective import Direction, Metric, Statistic, score_metric
 from loopty.domain.space import Value
 from loopty.domain.trial import SEARCH_POOLS, Effect, Integrity, Pool, Verdict
-from loopty.judge.revisions import is_varying
+from loopty.judge.revisions import estimate_in_statistic, is_varying
 from loopty.kit.records import Record, replace
 from loopty.record.history import History
-from loopty.record.node_record import Node, Result
+from loopty.record.node_record import Node, Pairing, Result
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts
 from loopty.record.verdicts import Confirmation, Incumbents
@@ -36,6 +36,8 @@ class ScoreChange(Record):
     pairs: int = 0
     is_confirmed: bool | None = None
     """Whether fresh pairs confirm the change; None where nothing varies, so that there is nothing to confirm."""
+    statistic: Statistic = Statistic.MEDIAN
+    """What of all runs it is the change of."""
     by_clock: ScoreChange | None = None
     """Of counted instructions: the change of the CPU time in fresh pairs, once there are any."""
 
@@ -162,6 +164,15 @@ def _change_in_fresh_pairs(history: History, node: NodeId, fingerprint: str, met
     if pairing is None:
         return None
     pairs = [(mine[metric.name], theirs[metric.name]) for mine, theirs in pairing.pairs_so_far]
+    if run.objective.statistic is not Statistic.MEDIAN:
+        told = estimate_in_statistic(pairing, run.objective.statistic, metric)
+        if told is None:
+            return None
+        statistic = run.objective.statistic
+        older = statistic.of([theirs for _, theirs in pairs], metric.direction)
+        share = percent_of(told.amount, older, sigma(run, fingerprint, metric.name))
+        ends = told.low, told.high, told.pairs
+        return ScoreChange(told.amount, share, *ends, is_confirmed=True, statistic=statistic)
     # In units of each pair's own baseline: on a machine that changes its speed, 20 % is many amounts.
     has_scale = all(is_far_from_zero(theirs, sigma(run, fingerprint, metric.name)) for _, theirs in pairs)
     sign, units = metric.direction.sign, [abs(theirs) if has_scale else 1.0 for _, theirs in pairs]
@@ -186,6 +197,38 @@ def _sum_of_effects(history: History, node: NodeId, metric: Metric) -> float | N
     return total
 
 
+class RunsBeside(Record):
+    """What the median hides: the newest runs of a node beside those of the baseline. Positive is better."""
+
+    runs: int
+    baseline_runs: int
+    mean_percent: float
+    worst_percent: float
+    """The worst run beside the worst of the baseline."""
+
+
+_FEWEST_RUNS = 5
+
+
+def _runs_beside(history: History, node: NodeId, fingerprint: str, metric: Metric) -> RunsBeside | None:
+    """Compare mean and worst run with those of the baseline; None with few runs, or where results do not vary."""
+    run, found = history.runs[node.run], list[list[float]]()
+    pairing = Confirmation.of(run).pairing_of(node, fingerprint) or Pairing(run.root)
+    for place, fresh in ((node, pairing.mine), (run.root, pairing.theirs)):
+        result = comparable_result(history[place], fingerprint)
+        samples = (*(result.samples if result else ()), *fresh)
+        found.append([sample[metric.name] for sample in samples if metric.name in sample])
+    mine, theirs = found
+    if min(len(mine), len(theirs)) < _FEWEST_RUNS or not is_varying(history, node, fingerprint, metric.name):
+        return None
+    direction, worst = metric.direction, max if metric.direction is Direction.MIN else min
+    mean = score_change(Statistic.MEAN.of(mine, direction), Statistic.MEAN.of(theirs, direction), direction)
+    last = score_change(worst(mine), worst(theirs), direction)
+    if mean.percent is None or last.percent is None:
+        return None
+    return RunsBeside(len(mine), len(theirs), mean.percent, last.percent)
+
+
 class AgainstBaseline(Record):
     """A node's score and its change over the baseline."""
 
@@ -200,6 +243,8 @@ class AgainstBaseline(Record):
     weakness: str
     """Why the integrity is weak, in words."""
     handle: int = 0
+    runs: RunsBeside | None = None
+    """None for the baseline, and where results do not vary."""
 
 
 def against_baseline(
@@ -222,6 +267,7 @@ def against_baseline(
         integrity=outcome.integrity,
         weakness=outcome.weakness,
         handle=record.handle,
+        runs=_runs_beside(history, record.id, fingerprint, metric) if change else None,
     )
 
 

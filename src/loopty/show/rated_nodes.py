@@ -7,6 +7,7 @@ verdict that was taken back, or a score in another metric than the one that coun
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,6 +93,26 @@ def rated_nodes(history: History, run: int) -> RatedNodes:
     return RatedNodes(history, [node for pool in SEARCH_POOLS for node in rating.nodes(pool)])
 
 
+_MOST_CONTROLS = 1_000
+"""More say nothing more about the proposer, and a status is to take no longer in a long run."""
+
+
+def attempts_beside_control(history: History, run: int) -> Iterator[tuple[RatedNode, RatedNode]]:
+    """Yield each node of the control with the attempt that was added right before it, or else right after it."""
+    rating = _Rating(history, run)
+    control = list(itertools.islice(history.facts(run, Pool.CONTROL), _MOST_CONTROLS))
+    beside = [(facts.handle - 1, facts.handle + 1) for facts in control]
+    found = history.facts_of(sorted(set(itertools.chain.from_iterable(beside))))
+    attempts = {
+        facts.handle: facts
+        for its_run, facts in found
+        if its_run == run and facts.pool == Pool.ATTEMPT and facts.place_in_run > 1
+    }
+    for theirs, handles in zip(control, beside, strict=True):
+        if mine := next(filter(None, (attempts.pop(handle, None) for handle in handles)), None):
+            yield rating.rate(mine, Pool.ATTEMPT), rating.rate(theirs, Pool.CONTROL)
+
+
 class _Look(NamedTuple):
     """What nodes with the same verdict, ending and basis have in common."""
 
@@ -114,18 +135,17 @@ class _Rating:
         self._looks: dict[tuple[str | None, str | None, str], _Look] = {}
 
     def nodes(self, pool: Pool) -> Iterator[RatedNode]:
-        looks = self._looks
-        for facts in self._history.facts(self._run.number, pool):
-            handle, order, _, verdict, ending, basis, own, rate, repeats, _, is_plain = facts
-            look = looks.get((verdict, ending, basis)) or self._look(facts)
-            if not (is_plain and look.is_told):
-                node = self._history[self._history.node_of_handle(handle)]
-                yield rate_whole(self._history, node, self._present)
-                continue
-            fingerprint, is_comparable, is_foreign, _ = look
-            score = own if is_comparable else None
-            what = order, handle, pool, verdict, ending, fingerprint
-            yield RatedNode(*what, own, score, rate, repeats, is_comparable, is_foreign)
+        return (self.rate(facts, pool) for facts in self._history.facts(self._run.number, pool))
+
+    def rate(self, facts: NodeFacts, pool: Pool) -> RatedNode:
+        handle, order, _, verdict, ending, basis, own, rate, repeats, _, is_plain = facts
+        look = self._looks.get((verdict, ending, basis)) or self._look(facts)
+        if not (is_plain and look.is_told):
+            return rate_whole(self._history, self._history[self._history.node_of_handle(handle)], self._present)
+        fingerprint, is_comparable, is_foreign, _ = look
+        score = own if is_comparable else None
+        what = order, handle, pool, verdict, ending, fingerprint
+        return RatedNode(*what, own, score, rate, repeats, is_comparable, is_foreign)
 
     def _look(self, facts: NodeFacts) -> _Look:
         fingerprint, metric = json.loads(facts.basis)

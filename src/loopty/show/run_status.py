@@ -26,13 +26,10 @@ from loopty.show.agents import AgentRow, agent_rows
 from loopty.show.comparisons import (
     SIGMAS,
     AgainstBaseline,
-    ScoreChange,
     against_baseline,
     machine_description,
     percent_of,
     run_metric,
-    score_change,
-    sigma,
 )
 from loopty.show.running import (
     ClusterRow,
@@ -53,7 +50,7 @@ from loopty.show.running import (
     worker_slots,
 )
 from loopty.show.stages import SliceValue, StageCost, slice_value, stage_costs
-from loopty.show.tally import VerifierTotals, verifier_totals
+from loopty.show.tally import Uplift, VerifierTotals, uplift, verifier_totals
 
 
 def version_lead(history: History, run: Run) -> str:
@@ -167,8 +164,8 @@ class RunStatus(Record):
     best: AgainstBaseline | None
     control: AgainstBaseline | None
     """The best control node, or the baseline where none is better; None before a control trial has ended."""
-    uplift: ScoreChange | None
-    """The change of the best attempt over the best control node; None before both pools have a result."""
+    uplift: Uplift | None
+    """How the attempts beside the control compare with it; None without a pair."""
     other_fingerprints: tuple[OtherBest, ...]
     """Other machines that have a baseline; the baseline, best and control above are of the present machine."""
     noise: NoiseFloor | None
@@ -254,8 +251,10 @@ class RunStatus(Record):
     @property
     def control_leads(self) -> bool:
         """Say whether the best control node is better than the best attempt, by more than noise."""
-        noise = self.noise.sigma if self.noise else 0.0
-        return self.uplift is not None and self.uplift.amount < -SIGMAS * noise
+        noise, has_tried = self.noise.sigma if self.noise else 0.0, self.count(Pool.ATTEMPT).endings
+        if not (self.best and self.control and has_tried.get(Ending.FINISHED)):
+            return False
+        return self.direction.sign * (self.control.score - self.best.score) > SIGMAS * noise
 
     @property
     def refusals(self) -> int:
@@ -286,7 +285,6 @@ def status(
     shown = pools_in_use(run, pools)
     best_control = Incumbents.of(run, Pool.CONTROL).best if Pool.CONTROL in shown else None
     control = against_baseline(history, best_control, fingerprint, metric) if _has_run(run, Pool.CONTROL) else None
-    compared = control if _has_run(run, Pool.ATTEMPT) else None
     ended = sum(sum(TrialCounts.of(run, pool).endings.values()) for pool in BUDGETED_POOLS)
     busy = sum(TrialCounts.of(run, pool).busy_seconds for pool in BUDGETED_POOLS)
     rows = worker_rows(run, now) if state is RunState.RUNNING else ()
@@ -306,7 +304,7 @@ def status(
         without_baseline=_baseline_failure(history[run.root]),
         best=best,
         control=control,
-        uplift=_uplift(best, compared, metric, sigma(run, fingerprint, metric.name)),
+        uplift=uplift(history, run.number),
         other_fingerprints=tuple(_other_fingerprints(history, run, metric)),
         noise=_noise_floor(history, run, metric),
         since_best=Incumbents.of(run, Pool.ATTEMPT).since_best,
@@ -362,12 +360,6 @@ def _rung(run: Run) -> str:
 
 def _baseline_failure(root: Node) -> str:
     return root.reason if root.verdict not in (None, Verdict.KEPT) else ""
-
-
-def _uplift(
-    best: AgainstBaseline | None, control: AgainstBaseline | None, metric: Metric, noise: float
-) -> ScoreChange | None:
-    return score_change(best.score, control.score, metric.direction, noise) if best and control else None
 
 
 def _other_fingerprints(history: History, run: Run, metric: Metric) -> Iterator[OtherBest]:

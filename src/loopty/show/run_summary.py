@@ -20,7 +20,7 @@ from loopty.show.node import NodeDetail
 from loopty.show.rated_nodes import ScorePoints
 from loopty.show.run_status import RunStatus
 from loopty.show.score_text import ScoreText
-from loopty.show.status_text import endings_text, time_text, usage_text
+from loopty.show.status_text import endings_text, runs_facts, time_text, usage_text
 from loopty.show.tally import Tally, false_keeps_text, review_text, uplift_text
 
 _MOST_STEPS = 40
@@ -240,8 +240,9 @@ def _verification(summary: RunSummary) -> Iterator[Part]:
             facts.append(f"verifier: {one_line(review_text(node.review), _LINE)}")
     if status.noise:
         facts.append(f"the noise is that of the newest {status.noise.measurements} results of {status.noise.node}")
-    if tally.over_control:
-        facts.append(f"against the random baseline: {uplift_text(tally.over_control)}")
+    facts += [f"runs: {fact.text}" for fact in runs_facts(status)]
+    if status.uplift:
+        facts.append(f"against the random baseline: {uplift_text(status.uplift)}")
     if kept := false_keeps_text(tally.false_keeps):
         facts.append(f"kept nodes: {kept}")
     facts += [_audit_line(row) for row in summary.audits[-1:]]

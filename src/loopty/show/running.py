@@ -9,6 +9,7 @@ from enum import StrEnum
 from loopty.domain.ids import NodeId
 from loopty.domain.task import Noise, Pools
 from loopty.domain.trial import Ending, Pool
+from loopty.judge.revisions import pairs_to_confirm
 from loopty.kit.records import Record
 from loopty.record.calls import Spend
 from loopty.record.history import History
@@ -42,7 +43,8 @@ def run_phase(history: History, run: Run, noise: Noise | None) -> RunPhase | Non
     if confirms:
         pairing = Confirmation.of(run).pairing
         done = len(pairing.pairs_so_far) if pairing and Confirmation.of(run).node == confirms else 0
-        return RunPhase(PhaseName.CONFIRMATION, done + 1, max(noise.confirm, done + 1) if noise else None)
+        most = max(pairs_to_confirm(run, noise), done + 1) if noise else None
+        return RunPhase(PhaseName.CONFIRMATION, done + 1, most)
     root = history[run.root]
     if root.verdict is not None or not running:
         return None

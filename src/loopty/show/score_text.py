@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from loopty.domain.objective import Statistic
 from loopty.kit.records import Record
 from loopty.show.comparisons import ScoreChange
 from loopty.show.figures import figure, percent, plural, rough_figure, sign, without_minus_zero
@@ -61,7 +62,7 @@ class ScoreText(Record):
     def of_run(cls, status: RunStatus) -> ScoreText:
         """Make the text for the results of a run."""
         results = [result for result in (status.baseline, status.best, status.control) if result]
-        changes = [*(result.over_baseline for result in results), status.uplift]
+        changes = [result.over_baseline for result in results]
         return cls.of([result.score for result in results], changes, status.noise.sigma if status.noise else 0.0)
 
     def score(self, value: float) -> str:
@@ -115,7 +116,8 @@ class ScoreText(Record):
             for end in (change.low, change.high)
         )
         doubt = "" if change.is_certain or change.amount <= 0 else "; not significant"
-        return f"95 % interval {low} to {high}, {plural(change.pairs, 'fresh pair')}{doubt}"
+        where = "" if change.statistic is Statistic.MEDIAN else f" by their {change.statistic}"
+        return f"95 % interval {low} to {high}, {plural(change.pairs, 'fresh pair')}{where}{doubt}"
 
     def _amount(self, change: ScoreChange) -> str:
         if self.is_relative and change.percent is not None:

@@ -11,7 +11,7 @@ from loopty.show.agents import agents_lines
 from loopty.show.comparisons import AgainstBaseline
 from loopty.show.explanation import Explanation
 from loopty.show.explanation_text import explanation_facts
-from loopty.show.figures import deviation, dollars, duration, node_name, plural, rate, three_digits
+from loopty.show.figures import deviation, dollars, duration, node_name, percent, plural, rate, three_digits
 from loopty.show.live import running_trial_text
 from loopty.show.run_status import AwaitedModel, NoiseFloor, RunState, RunStatus
 from loopty.show.running import ClusterRow, PoolCount, Remaining, WorkerRow, WorkerSlots
@@ -153,6 +153,24 @@ def awaited_text(awaited: AwaitedModel) -> str:
     return f"waiting for {printable_line(awaited.name)}, which has not answered for {duration(awaited.seconds)}"
 
 
+def runs_facts(status: RunStatus) -> Iterator[Fact]:
+    """Yield what the median hides about the best node: its mean and its worst run, where results vary."""
+    runs = status.best.runs if status.best else None
+    if runs is None:
+        return
+    text = f"mean {_percent_words(runs.mean_percent)}, worst run {_percent_words(runs.worst_percent)} "
+    text += f"than the baseline's ({runs.runs} runs beside {runs.baseline_runs})"
+    change = status.best.over_baseline if status.best else None
+    is_hidden = change is not None and change.amount > 0 > runs.mean_percent
+    if is_hidden:
+        text += '; if the mean counts, set statistic = "mean" under [objective]'
+    yield Fact("runs", text, "warn" if is_hidden else "")
+
+
+def _percent_words(share: float) -> str:
+    return f"{percent(share)} % {'better' if share >= 0 else 'worse'}"
+
+
 def integrity_text(status: RunStatus) -> str:
     """Warn if the best node could have cheated; empty if only its parameters differ."""
     if status.best is None or not (status.best.edited and status.best.weakness):
@@ -190,7 +208,7 @@ def _facts(
     status: RunStatus, tally: Tally | None, explanation: Explanation | None, more: Sequence[Fact]
 ) -> Iterator[Fact]:
     """Yield the result, then what happens now, then what was spent, and last what to do next."""
-    yield from _result_facts(status, tally, explanation)
+    yield from _result_facts(status, explanation)
     yield from _present_facts(status, tally)
     yield from _spent_facts(status)
     yield from more
@@ -199,11 +217,12 @@ def _facts(
         yield replace(step, name="" if number else "next")
 
 
-def _result_facts(status: RunStatus, tally: Tally | None, explanation: Explanation | None) -> Iterator[Fact]:
+def _result_facts(status: RunStatus, explanation: Explanation | None) -> Iterator[Fact]:
     better, scores = "higher" if status.direction.sign > 0 else "lower", ScoreText.of_run(status)
     if status.best:
         than = "the baseline in runs side by side" if gains_side_by_side(status) else "the baseline"
         yield Fact("best", _node_text(status.best, status.metric, scores, than), "best")
+    yield from runs_facts(status)
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
     if status.held:
@@ -223,8 +242,7 @@ def _result_facts(status: RunStatus, tally: Tally | None, explanation: Explanati
         text = _node_text(status.control, status.metric, scores) + leads
         yield Fact("control", text, "warn" if leads else "")
     if status.uplift:
-        plain = f"the best attempt is {scores.change_words(status.uplift, 'the best control')}"
-        yield Fact("vs random", uplift_text(tally.over_control) if tally and tally.over_control else plain)
+        yield Fact("vs random", uplift_text(status.uplift))
     for other in status.other_fingerprints:
         yield Fact(
             "elsewhere", f"best {_node_text(other.best, status.metric, _text_alone(other.best))} ({other.machine})"

@@ -1,12 +1,12 @@
-"""Figures that need every node of a run: verdicts, false keeps, uplift, the verifier; rows and words."""
+"""Figures of a whole run: verdicts, false keeps, uplift over the control, the verifier; rows and words."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from loopty.domain.evidence import chance_of_wins
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, score_metric
 from loopty.domain.trial import Ending, Pool, Verdict
@@ -19,7 +19,7 @@ from loopty.record.trials import Cohorts, TrialCounts
 from loopty.record.verdicts import Incumbents, Reviews
 from loopty.show.comparisons import score_change
 from loopty.show.figures import node_name, plural, rough_figure, three_digits
-from loopty.show.rated_nodes import RatedNode, RatedNodes, rated_nodes
+from loopty.show.rated_nodes import RatedNode, RatedNodes, attempts_beside_control, rated_nodes
 from loopty.show.terminal import printable_line
 
 
@@ -46,118 +46,90 @@ def false_keeps(history: History, run: int, rated: RatedNodes | None = None) -> 
     return FalseKeeps(kept, len(compared), min(kept, expected))
 
 
-# All attempts are compared with all control trials. The worth of a trial is its improvement on the baseline; one
-# that failed, was rejected, or ran on another machine improved nothing. The amount is the best attempt minus the
-# best control trial, in the metric's unit and direction.
+# Each control trial is compared with the attempt beside it. A coin of the loop says which of the two comes first,
+# so a machine that changes its speed favours neither. The worth of a trial is its improvement on the baseline; one
+# that failed or was rejected improved nothing. If the proposer were random, each pair that differs would be a fair
+# coin, so the bet on the winners is valid whenever one looks. It is about this run, not the proposer in general.
 #
-# The amount has no interval: it is the difference of two maxima, each seen once, and no resampling of the same
-# trials says how another run would turn out (an interval that tried held the truth in 31 to 98 % of the cases
-# instead of 95 %). What can be said exactly is how surprising the order is. If the proposer were random, all
-# trials would come from one distribution, and any n of the n + m could be the attempts: that the k best of all are
-# attempts then happens with probability C(n + m - k, m) / C(n + m, m), whatever the sizes of the pools. Here k is
-# the number of attempts above every control trial.
-#
-# Scores are used as measured: where measurements vary, both pools contain the luck of single measurements. The
-# result holds for this run only, not for the proposer in general.
+# The amount, best against best of these pairs, has no interval: it is the difference of two maxima, each seen
+# once.
 
 
-_COMPARED = (Pool.ATTEMPT, Pool.CONTROL)
-FEWEST_TRIALS = 5
 SURPRISING = 0.05
-"""An order of trials that a random proposer gives less often than this is significant."""
-
-Gains = Sequence[float | None]
-"""The improvement of each trial on the baseline, oldest first; None for a trial under another fingerprint."""
 
 
 class UpliftWords(StrEnum):
     """The conclusion in words."""
 
     BETTER = "better than random"
-    NO_BETTER = "no better than random"
     WORSE = "worse than random"
-    FEW_CONTROLS = "too few control trials to say"
-    FEW_ATTEMPTS = "too few attempts to say"
+    OPEN = "not significant"
+    TOO_FEW = "too few pairs differ to say"
 
 
 class Uplift(Record):
-    """How much better the proposer did than the random control in this run."""
+    """How much better the attempts beside the random control did than it, in this run."""
 
     metric: str
     amount: float
-    """The gain of the best attempt over the best control trial; positive is better."""
-    ahead: int
-    """Attempts above every control trial; negative: control trials above every attempt."""
-    chance: float | None
-    """The probability that a random proposer puts as many ahead; None if there are too few trials."""
-    attempts: int
-    """Attempts under the run's present fingerprint."""
-    control: int
-    """Control trials under it."""
+    """The gain of the best of these attempts over the best of these control trials; positive is better."""
+    pairs: int
+    won: int
+    """Pairs in which the attempt was better."""
+    lost: int
+    chance: float
+    """A random proposer ever comes as low as this with at most this probability."""
     words: UpliftWords
 
 
-def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplift | None:
-    """Compute the uplift of a run; None without a baseline, an attempt or a control trial.
-
-    `rated` are its nodes, where they are known.
-    """
+def uplift(history: History, run: int) -> Uplift | None:
+    """Compute the uplift of a run under its present fingerprint; None without a pair."""
     record = history.runs[run]
+    if not TrialCounts.of(record, Pool.CONTROL).started:
+        return None
     fingerprint = Cohorts.of(record).fingerprint
     baseline, metrics = history[record.root].result(fingerprint), history.counting_metrics(run)
-    if baseline is None or not baseline.outcome.is_finished or not metrics:
+    is_compared = (
+        baseline is not None and baseline.outcome.is_finished and TrialCounts.of(record, Pool.CONTROL).started
+    )
+    if baseline is None or not is_compared or not metrics:
         return None
     metric = score_metric(metrics)
     start = baseline.outcome.metrics[metric.name]
-    rated = rated or rated_nodes(history, run)
-    trials = [node for node in rated.nodes if _had_trial(node)]
-    attempts, control = (
-        [_gain(node, fingerprint, metric, start) for node in trials if node.pool is pool] for pool in _COMPARED
+    return uplift_of_pairs(
+        metric.name,
+        [
+            (_gain(mine, metric, start), _gain(theirs, metric, start))
+            for mine, theirs in attempts_beside_control(history, run)
+            if _is_ended(mine, fingerprint) and _is_ended(theirs, fingerprint)
+        ],
     )
-    if not (attempts and control):
+
+
+def uplift_of_pairs(metric: str, pairs: Sequence[tuple[float, float]]) -> Uplift | None:
+    """Compute the uplift that pairs of gains over the baseline show, the attempt's first; None without a pair."""
+    if not pairs:
         return None
-    return uplift_from_gains(metric.name, attempts, control)
-
-
-def uplift_from_gains(metric: str, attempts: Gains, control: Gains) -> Uplift:
-    """Compute the uplift of these attempts over these control trials."""
-    mine, theirs = ([gain or 0.0 for gain in gains] for gains in (attempts, control))
-    amount = max(mine, default=0.0) - max(theirs, default=0.0)
-    ahead = _count_above(mine, theirs) or -_count_above(theirs, mine)
-    counts = _comparable_count(attempts), _comparable_count(control)
-    if min(counts) < FEWEST_TRIALS:
-        few = UpliftWords.FEW_CONTROLS if counts[1] < FEWEST_TRIALS else UpliftWords.FEW_ATTEMPTS
-        return Uplift(metric, amount, ahead, None, *counts, few)
-    leading = len(mine) if ahead > 0 else len(theirs)
-    total = len(mine) + len(theirs)
-    chance = math.prod((leading - place) / (total - place) for place in range(abs(ahead)))
-    words = UpliftWords.NO_BETTER
+    won, lost = sum(mine > theirs for mine, theirs in pairs), sum(mine < theirs for mine, theirs in pairs)
+    amount = max(mine for mine, _ in pairs) - max(theirs for _, theirs in pairs)
+    chance, words = chance_of_wins(won, lost), UpliftWords.OPEN
     if chance <= SURPRISING:
-        words = UpliftWords.BETTER if ahead > 0 else UpliftWords.WORSE
-    return Uplift(metric, amount, ahead, chance, *counts, words)
+        words = UpliftWords.BETTER if won > lost else UpliftWords.WORSE
+    elif chance_of_wins(won + lost, 0) > SURPRISING:
+        words = UpliftWords.TOO_FEW
+    return Uplift(metric, amount, len(pairs), won, lost, chance, words)
 
 
-def _count_above(mine: Sequence[float], theirs: Sequence[float]) -> int:
-    best = max(theirs, default=0.0)
-    return sum(gain > best for gain in mine)
+def _is_ended(node: RatedNode, fingerprint: str) -> bool:
+    """Say whether its own trial took place under this fingerprint, and it is decided what that counts."""
+    is_decided = node.verdict not in (None, Verdict.QUARANTINED, Verdict.HELD)
+    return is_decided and node.ending is not None and node.fingerprint == fingerprint
 
 
-def _had_trial(node: RatedNode) -> bool:
-    """Say whether a trial took place: quarantined nodes had none, and the baseline is none of the proposer's."""
-    return not node.is_baseline and node.verdict not in (None, Verdict.QUARANTINED)
-
-
-def _gain(node: RatedNode, fingerprint: str, metric: Metric, baseline: float) -> float | None:
-    # Only its own trial counts: on another machine only winners are measured again, and only those of one pool.
-    if node.ending is None or node.fingerprint != fingerprint:
-        return None
+def _gain(node: RatedNode, metric: Metric, baseline: float) -> float:
     if node.ending != Ending.FINISHED or node.own_score is None or node.verdict == Verdict.REJECTED:
         return 0.0
     return max(score_change(node.own_score, baseline, metric.direction).amount, 0.0)
-
-
-def _comparable_count(gains: Gains) -> int:
-    return sum(gain is not None for gain in gains)
 
 
 _MOST_NODES = 2000
@@ -174,7 +146,7 @@ class WithdrawnVerdict(Record):
 
 
 class Tally(Record):
-    """Verdicts counted by pool, and the uplift over the control."""
+    """Verdicts counted by pool."""
 
     verdicts: Mapping[Verdict, int]
     """Of attempts, without the baseline."""
@@ -183,7 +155,6 @@ class Tally(Record):
     """Verdicts that were taken back, those of descendants of a cheat included."""
     reopened: tuple[NodeId, ...]
     """Nodes that lost only against a withdrawn one and wait for `loopty node recheck`."""
-    over_control: Uplift | None
     false_keeps: FalseKeeps
 
 
@@ -205,7 +176,6 @@ def tally(history: History, run: int, rated: RatedNodes | None = None) -> Tally:
             if node.withdrawn and node.verdict
         ),
         tuple(node.id for node in nodes if node.reopened_for and node.verdict is None),
-        uplift(history, run, rated),
         false_keeps(history, run, rated),
     )
 
@@ -249,16 +219,13 @@ _USUAL_VERDICTS = (Verdict.KEPT, Verdict.DISCARDED)
 
 
 def uplift_text(uplift: Uplift) -> str:
-    """`24 attempts against 8 random trials: +0.3 in score, significant (p = 0.01)`."""
-    pools = f"{plural(uplift.attempts, 'attempt')} against {plural(uplift.control, 'random trial')}"
-    difference = rough_figure(uplift.amount) if uplift.amount else "no difference"
-    amount = f"{pools}: {difference} in {uplift.metric}, best against best"
-    if uplift.chance is None:
-        return f"{amount}; {uplift.words}"
+    """`18 of 24 pairs won, 4 lost: better than random (p = 0.01); best against best +0.3 in score`."""
+    found = f"{uplift.won:,} of {plural(uplift.pairs, 'pair')} won, {uplift.lost:,} lost: {uplift.words}"
+    if uplift.words is UpliftWords.TOO_FEW:
+        return found
     chance = "< 0.001" if uplift.chance < 0.001 else f"= {three_digits(uplift.chance)}"
-    is_significant = uplift.words in (UpliftWords.BETTER, UpliftWords.WORSE)
-    found = f"{uplift.words}" if is_significant else "not significant"
-    return f"{amount}; {found} (p {chance})"
+    amount = rough_figure(uplift.amount) if uplift.amount else "no difference"
+    return f"{found} (p {chance}); best against best {amount} in {uplift.metric}"
 
 
 def false_keeps_text(found: FalseKeeps) -> str:

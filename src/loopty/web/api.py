@@ -39,7 +39,6 @@ Query = Mapping[str, str]
 _MOST_CACHED = 64
 _LARGEST_CACHED = 1 << 20
 _FRESH_SECONDS = 1.0
-_UPLIFT_SECONDS = 5.0
 _TASK_SECONDS = 2.0
 _QUICK_NODES = 2_000
 """A run of so many nodes is read whole before the first answer."""
@@ -75,7 +74,6 @@ class DashboardApi:
         self.name = name
         self._top = top
         self._cache: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, Encoded]] = OrderedDict()
-        self._uplifts: dict[int, tuple[int, float, Any]] = {}
         self._audits: dict[int, tuple[object, list[AuditRow]]] = {}
         self._task: tuple[float, Task | None] = (-math.inf, None)
         self._paths: dict[str, tuple[Callable[[Query], Any], bool]] = {
@@ -188,7 +186,6 @@ class DashboardApi:
             fold=fold,
             status=status,
             task=task,
-            uplift=self._uplift(fold.run_number),
             audits=audits,
             now=now,
         )
@@ -227,16 +224,6 @@ class DashboardApi:
     def _rows(self, run: int, status: Any, now: float) -> list[dict[str, Any]]:
         history = self.feed.history
         return running_rows(history, history.runs[run], status, self.reader.record.state, self.task(), now)
-
-    def _uplift(self, run: int) -> Any:
-        """Return the uplift over the control; a long run's is computed again only every few seconds."""
-        fold, now = self.feed.fold(run), time.monotonic()
-        known = self._uplifts.get(run)
-        if known and (known[0] == fold.number or (len(fold.columns) > 2_000 and now - known[1] < _UPLIFT_SECONDS)):
-            return known[2]
-        found = comparison.feed_uplift(self.feed, fold)
-        self._uplifts[run] = fold.number, now, found
-        return found
 
     def _points(self, query: Query) -> Any:
         axis = query.get("x", "experiment")

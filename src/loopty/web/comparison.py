@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.trial import Pool, Verdict
+from loopty.domain.trial import Verdict
 from loopty.record.calls import Spend
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -23,10 +21,9 @@ from loopty.show.comparisons import (
     score_change,
     sigma,
 )
-from loopty.show.tally import uplift_from_gains
 from loopty.web.answers import change_name, node_name
 from loopty.web.charts import metric_answer
-from loopty.web.columns import HELD, MARKS, OPEN, POOLS
+from loopty.web.columns import MARKS
 from loopty.web.node_files import param_differences, patch_answer, patch_between
 from loopty.web.record import RecordFeed, RunFold
 
@@ -210,7 +207,6 @@ def _run_side(feed: RecordFeed, reader: CampaignReader, number: int) -> dict[str
     fold, history = feed.whole_fold(number), reader.history
     run, status = history.runs[number], reader.status(number)
     spend, columns = Spend.of(run), fold.columns
-    uplift = feed_uplift(feed, fold)
     ended = sum(columns.counts.values())
     hours = status.work_seconds / 3600
     return {
@@ -227,7 +223,7 @@ def _run_side(feed: RecordFeed, reader: CampaignReader, number: int) -> dict[str
         "tokens": spend.total_tokens,
         "money_usd": spend.total_money_usd,
         "per_hour": ended / hours if hours > 0 else None,
-        "uplift": str(uplift.words) if uplift else "",
+        "uplift": str(status.uplift.words) if status.uplift else "",
         "machine": machine_description(run, Cohorts.of(run).fingerprint),
         "proposers": [name for name in columns.operator_names if name != "baseline"],
         "curve": _curve(fold, run.started_at),
@@ -243,22 +239,3 @@ def _curve(fold: RunFold, started_at: float) -> list[dict[str, Any]]:
                 {"order": place + 1, "at": at - started_at, "cost": fold.calls.cost_at(at), "score": score}
             )
     return rows[-_MOST_STEPS:]
-
-
-def feed_uplift(feed: RecordFeed, fold: RunFold) -> Any:
-    """Compute the uplift of a run over its control, from the columns."""
-    history = feed.history
-    run = history.runs[fold.run_number]
-    metric, columns = run_metric(history, run), fold.columns
-    start = columns.score(0) if len(columns) else None
-    if start is None or POOLS[Pool.CONTROL] not in columns.pools:
-        return None
-    sign, rows = metric.direction.sign, (columns.marks, columns.scores, columns.pools)
-
-    def gains(pool: Pool) -> Iterator[float]:
-        for mark, score, place in islice(zip(*rows, strict=True), 1, None):  # after the baseline
-            if place == POOLS[pool] and mark != OPEN and mark != HELD:
-                yield gain if (gain := sign * (score - start)) > 0 else 0.0
-
-    attempts, control = list(gains(Pool.ATTEMPT)), list(gains(Pool.CONTROL))
-    return uplift_from_gains(metric.name, attempts, control) if attempts and control else None

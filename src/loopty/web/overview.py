@@ -24,7 +24,6 @@ from loopty.show.comparisons import over_parent, run_metric
 from loopty.show.goodput import TrialCost, goodput_of
 from loopty.show.run_status import RunState, RunStatus
 from loopty.show.score_text import ScoreText
-from loopty.show.tally import Uplift
 from loopty.web import run_checks
 from loopty.web.answers import (
     brief_number,
@@ -58,12 +57,11 @@ class Overview:
         fold: RunFold,
         status: RunStatus,
         task: Task | None,
-        uplift: Uplift | None,
         audits: Sequence[AuditRow] | None,
         now: float,
     ) -> None:
         self.history, self.fold, self.status, self.task = history, fold, status, task
-        self.uplift, self.audits, self.now = uplift, audits, now
+        self.audits, self.now = audits, now
         self.run = history.runs[fold.run_number]
         self.metric = run_metric(history, self.run)
         self.columns = fold.columns
@@ -96,8 +94,8 @@ class Overview:
             "alerts": run_alerts(self.history, status, held, pools),
             "gain": self._gain(steps),
             "version_lead": version_lead_answer(self.history, run, status.versions),
-            "real": reality_checks(status, self.uplift, self.audits, has_split),
-            "uplift": self.uplift,
+            "real": reality_checks(status, self.audits, has_split),
+            "uplift": status.uplift,
             "cost": self._cost(pools),
             "counts": self.fold.counts(),
             "nodes": len(self.columns),

@@ -102,11 +102,14 @@ def burn_samples(fold: RunFold) -> list[dict[str, Any]]:
 _SURVIVES = 0.5
 
 
-def reality_checks(
-    status: RunStatus, uplift: Uplift | None, audits: Sequence[AuditRow] | None, has_split: bool
-) -> dict[str, Any]:
+def reality_checks(status: RunStatus, audits: Sequence[AuditRow] | None, has_split: bool) -> dict[str, Any]:
     """Make the four checks, and say what they mean together."""
-    checks = [_over_control(uplift), _held_out(status, audits, has_split), _pairs(status), _integrity(status)]
+    checks = [
+        _over_control(status.uplift),
+        _held_out(status, audits, has_split),
+        _pairs(status),
+        _integrity(status),
+    ]
     return {"verdict": checks_verdict({check["state"] for check in checks}, status.state), "checks": checks}
 
 
@@ -126,11 +129,11 @@ def _check(name: str, state: str, text: str, detail: str = "") -> dict[str, str]
 def _over_control(uplift: Uplift | None) -> dict[str, str]:
     if uplift is None:
         return _check("uplift", "missing", "no random control", "[budget] control")
-    detail = f"{max(uplift.ahead, 0):,} of {uplift.attempts:,} ahead"
+    detail = f"{uplift.won:,} of {uplift.pairs:,} pairs won"
     if uplift.words is UpliftWords.BETTER:
         return _check("uplift", "pass", f"{uplift.amount:+.4g} over random", detail)
-    is_open = uplift.words in (UpliftWords.FEW_CONTROLS, UpliftWords.FEW_ATTEMPTS)
-    return _check("uplift", "missing" if is_open else "fail", str(uplift.words), detail)
+    is_open = uplift.words is UpliftWords.TOO_FEW
+    return _check("uplift", "missing" if is_open else "fail", f"{uplift.words}", detail)
 
 
 def _held_out(status: RunStatus, audits: Sequence[AuditRow] | None, has_split: bool) -> dict[str, str]:
