@@ -14,6 +14,7 @@ from .conftest import python_page_examples
 
 METHODS = {
     "init": "check",
+    "evolve": "optimize",
     "show": "detail",
     "gate": "add_gate",
     "apply": "make_branch",

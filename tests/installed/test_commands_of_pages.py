@@ -67,6 +67,7 @@ ELSEWHERE = {
     "--fetch": "a network",
     "--arm": "task files",
     "audit": "a held-out split: test_verbs.py has one",
+    "loopty evolve": "an evaluator: end_to_end/test_evolve.py has some",
     "dashboard": "an end: test_verbs.py asks it for a page",
     "replay": "a file from elsewhere",
 }

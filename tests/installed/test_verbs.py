@@ -31,7 +31,7 @@ def test_every_verb_has_help(installed: Installed) -> None:
 
 
 USED = {
-    "a run": "init trust optimize status tree show diff report best context spend direct budget pause resume stop",
+    "a run": "init evolve trust optimize status tree show diff report best context spend direct budget pause resume stop",
     "by hand": "new try run drop merge accept discard invalidate restore remeasure rebaseline audit gate abort",
     "the results": "replay export apply branch pr gc ledger ab",
     "agents and machines": "doctor models notify mode install uninstall hook tool mcp worker dashboard",
@@ -49,6 +49,7 @@ def assert_used(place: UserPlace, name: str) -> None:
 
 def test_a_run_from_init_to_its_report(place: UserPlace) -> None:
     place.loopty("init", "--yes", "--command", "python3 bench.py", "--write", "program.py", "--attempts", "2")
+    assert "has neither evaluate(program_path)" in place.loopty("evolve", "program.py", "bench.py", code=2)
     assert "nothing beyond the default" in place.loopty("trust")
     assert "2 attempts" in place.loopty("optimize", "--quiet")
     assert "score 6" in place.loopty("status")
