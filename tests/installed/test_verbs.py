@@ -31,7 +31,8 @@ def test_every_verb_has_help(installed: Installed) -> None:
 
 
 USED = {
-    "a run": "init evolve trust optimize status tree show diff report best context spend direct budget pause resume stop",
+    "a run": "init evolve trust optimize status tree show diff report best context spend direct budget pause "
+    "resume stop",
     "by hand": "new try run drop merge accept discard invalidate restore remeasure rebaseline audit gate abort",
     "the results": "replay export apply branch pr gc ledger ab",
     "agents and machines": "doctor models notify mode install uninstall hook tool mcp worker dashboard",
