@@ -26,7 +26,7 @@ high = 1.0
 [proposer]
 kind = "random"
 
-[pools]
+[budget]
 attempts = {attempts}
 
 [sandbox]
@@ -52,7 +52,7 @@ class Loopty:
     def code_task(self, attempts: int) -> str:
         """A task that edits code instead of a parameter."""
         head, _, _ = _TASK.format(attempts=attempts, sandbox="auto").partition("[parameters")
-        return f'{head}[proposer]\nkind = "mutate"\n\n[pools]\nattempts = {attempts}\n'
+        return f'{head}[proposer]\nkind = "mutate"\n\n[budget]\nattempts = {attempts}\n'
 
     def init(self, attempts: int, sandbox: str = "auto") -> None:
         """Write and commit a task that allows `attempts` attempts, in this kind of sandbox."""

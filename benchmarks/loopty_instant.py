@@ -23,13 +23,13 @@ from loopty.session.runs import enter_run
 from loopty.testing.fakes import FunctionExecutor
 
 _TASK = """
-statement = "Make the answer better."
+goal = "Make the answer better."
 [benchmark]
 command = "python3 evaluate.py"
 timeout_seconds = 60
 [noise]
 repeat = "never"
-[pools]
+[budget]
 attempts = {attempts}
 [models.instant]
 provider = "scripted"

@@ -26,7 +26,7 @@ high = 1.0
 [proposer]
 kind = "random"
 
-[pools]
+[budget]
 attempts = {attempts}
 """
 _PROGRAM = "print(1)\n"

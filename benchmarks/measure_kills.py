@@ -30,7 +30,7 @@ low = 0.0
 high = 1.0
 [proposer]
 kind = "random"
-[pools]
+[budget]
 attempts = {attempts}
 """
 _TRIALS_PER_ROUND = 4

@@ -16,7 +16,7 @@ _WIDTHS = (1, 2)
 _FASTER = Target("at most 0.714: 1.4 times as many", 1 / 1.4)
 _BUSY = Target("at most 15 % idle", 0.15)
 _TASK = """\
-statement = "Make the answer better."
+goal = "Make the answer better."
 width = {width}
 [benchmark]
 command = '''sleep {seconds}; cksum program.py | sed 's/ .*//' | (read n; echo "score: $n")'''
@@ -25,7 +25,7 @@ timeout_seconds = 60
 [noise]
 repeat = "never"
 confirm = 0
-[pools]
+[budget]
 attempts = {attempts}
 [models.slow]
 provider = "scripted"

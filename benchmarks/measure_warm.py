@@ -28,7 +28,7 @@ high = 1.0
 [proposer]
 kind = "random"
 
-[pools]
+[budget]
 attempts = {attempts}
 """
 _EVALUATOR = """\

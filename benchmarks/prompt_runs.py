@@ -17,7 +17,7 @@ from loopty.proposers.code.new_files import apply_changes
 from loopty.proposers.code.reply_edits import ProposalFault
 
 _TASK = """\
-statement = "{goal}"
+goal = "{goal}"
 width = 1
 [benchmark]
 command = "python3 evaluate.py"
@@ -29,7 +29,7 @@ direction = "{direction}"
 write = ["{path}"]
 [noise]
 repeat = "never"
-[pools]
+[budget]
 attempts = {attempts}
 [models.script]
 provider = "scripted"

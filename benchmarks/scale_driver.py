@@ -33,7 +33,7 @@ high = 1.0
 [proposer]
 kind = "random"
 
-[pools]
+[budget]
 attempts = {attempts}
 
 [noise]

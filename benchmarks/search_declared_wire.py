@@ -1,4 +1,4 @@
-"""Declared parameters in the product: `loopty optimize` against a simulated model over HTTP that declares them.
+"""Declared parameters in the product: `loopty run` against a simulated model over HTTP that declares them.
 
     .venv/bin/python benchmarks/search_declared_wire.py [SHAPES]
 

@@ -1,4 +1,4 @@
-"""One run of the product: `loopty optimize` against the simulated model over HTTP.
+"""One run of the product: `loopty run` against the simulated model over HTTP.
 
 Prompts, replies, calls, refusals, commits, ledger, judge and selection are the product's own; only the trial is a
 function of this process, so that a run of sixty attempts takes about two seconds.
@@ -27,7 +27,7 @@ from loopty.session.runs import enter_run
 from loopty.testing.fakes import FunctionExecutor, outcome_of_score
 
 _TASK = """
-statement = "Make the score higher."
+goal = "Make the score higher."
 seed = {seed}
 width = 1
 [benchmark]
@@ -36,7 +36,7 @@ timeout_seconds = 60
 [noise]
 repeat = "never"
 confirm = 0
-[pools]
+[budget]
 attempts = {attempts}
 [access]
 write = ["program.py"]

@@ -56,7 +56,7 @@ write = ["src/**"]
 [noise]
 repeat = "never"
 confirm = 0
-[pools]
+[budget]
 attempts = {attempts}
 [proposer]
 kind = "agent"

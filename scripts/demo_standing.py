@@ -28,8 +28,8 @@ def main() -> None:
     )
     if best < TARGET:
         distance += (
-            " A busy machine measures less in two minutes; to continue: cd build/demo; loopty budget "
-            "wall_seconds=300; loopty optimize"
+            " A busy machine measures less in two minutes; to continue: cd build/demo; loopty config budget "
+            "wall_seconds=300; loopty run"
         )
     print("\n\n".join(textwrap.fill(paragraph, COLUMNS) for paragraph in (happened, distance)))
 

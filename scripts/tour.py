@@ -32,7 +32,7 @@ write = ["value.py"]
 kind = "mutate"
 [noise]
 repeat = "never"
-[pools]
+[budget]
 attempts = 5
 """,
     "bench.py": "import value\nprint(value.VALUE)\n",

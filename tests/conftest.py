@@ -26,7 +26,7 @@ _SECONDS_TO_END = 120
 _ON_ONE_WORKER = ("tests/page/", "/test_ray.py::")
 """Parts of names of tests that share something large: one browser, one cluster."""
 
-# Never the state of the person who runs the tests: `loopty trust` writes there.
+# Never the state of the person who runs the tests: `loopty config trust` writes there.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="loopty-test-state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 

@@ -43,7 +43,7 @@ function NothingYet(): JSX.Element {
         Nothing has run in this task. The baseline shows here as soon as it is measured, then every experiment
         after it.
       </p>
-      <Command text="loopty optimize" />
+      <Command text="loopty run" />
     </Empty>
   );
 }

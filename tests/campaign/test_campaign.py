@@ -54,7 +54,7 @@ def test_campaign_is_imported_when_it_is_first_used():
 
 
 def test_before_the_first_run_questions_say_what_to_do(campaign):
-    with pytest.raises(Misuse, match="loopty optimize"):
+    with pytest.raises(Misuse, match="loopty run"):
         campaign.status()
 
 

@@ -40,7 +40,7 @@ def test_doctor_knows_version_and_login_and_asks_only_when_told_to(codex, tmp_pa
     found = {row["name"]: row for row in codex.json("doctor", "--agent", "codex")}
     assert "fake-codex 1.2.3" in found["agent codex"]["detail"]
     assert "none found: codex login" in found["login of codex"]["detail"]
-    assert "not installed: `loopty install codex`" in found["tools and skills in Codex"]["detail"]
+    assert "not installed: `loopty agent install codex`" in found["tools and skills in Codex"]["detail"]
     assert len(found) == 3
     (tmp_path / "home/.codex").mkdir(parents=True)
     (tmp_path / "home/.codex/auth.json").write_text("{}")

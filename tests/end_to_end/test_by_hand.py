@@ -303,7 +303,7 @@ def test_an_empty_draft_is_refused_before_it_costs_an_attempt(hand_place):
     recorded = events(hand_place)
     refused = hand_place.loopty("run", node, code=2).stderr
     assert "@2 changes nothing of @1" in refused
-    assert "`loopty drop @2`" in refused
+    assert "`loopty draft drop @2`" in refused
     assert events(hand_place) == recorded
     assert folder.exists()
 
@@ -313,7 +313,7 @@ def test_a_twin_of_another_node_is_refused_and_named(hand_place):
         node, folder = draft(hand_place)
         (folder / "src/x.txt").write_text("6\n")
         refused = hand_place.loopty("run", node, code=expected).stderr
-    assert "@3 is the same as @2 (kept), which `loopty replay @2` measures again" in refused
+    assert "@3 is the same as @2 (kept), which `loopty measure replay @2` measures again" in refused
     assert hand_place.history()["1.2"].draft
 
 
@@ -323,7 +323,7 @@ def test_a_dropped_draft_is_gone_and_its_id_stays(hand_place):
     assert not folder.exists()
     again = hand_place.json("drop", node)
     assert again == {"node": "1.1", "handle": 2, "dropped": True}, "doing it again changes nothing"
-    assert "was dropped: make a new one with `loopty new`" in hand_place.loopty("run", node, code=2).stderr
+    assert "was dropped: make a new one with `loopty draft new`" in hand_place.loopty("run", node, code=2).stderr
     assert "was dropped" in hand_place.loopty("new", "--parent", node, code=2).stderr
     assert "dropped" in hand_place.loopty("tree").stdout
     assert "is not a draft (kept)" in hand_place.loopty("drop", "1", code=2).stderr

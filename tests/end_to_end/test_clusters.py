@@ -23,7 +23,7 @@ LISTEN = ("--listen", "127.0.0.1:0")
 
 def worker_line(folder, patience=120):
     """What starts one worker here; `; true` keeps a shell above it."""
-    worker = f"{shlex.quote(sys.executable)} -m loopty worker --trust --patience {patience}"
+    worker = f"{shlex.quote(sys.executable)} -m loopty system worker --trust --patience {patience}"
     return f"{worker} --dir {folder}/w$LOOPTY_WORKER_NUMBER --name w$LOOPTY_WORKER_NUMBER; true"
 
 
@@ -89,7 +89,7 @@ def test_a_strangers_command_is_not_run_unasked(place, tmp_path, args):
     place.commit()
     done = place.loopty(*args, code=2)
     assert f"your full permissions, to run 'touch {sign}' without a sandbox (executor.start)" in done.stderr
-    assert "`loopty trust`" in done.stderr
+    assert "`loopty config trust`" in done.stderr
     assert not sign.exists()
 
 

@@ -88,7 +88,7 @@ def test_a_broken_baseline_is_reported_with_its_reason_and_the_remedy(place, com
     done = place.loopty("optimize", code=1)
     output = done.stdout.replace("\n", " ")
     assert "the baseline @1 gave no result" in output
-    assert "then run: loopty optimize" in done.stderr
+    assert "then run: loopty run" in done.stderr
     assert list(place.history().ids) == ["1"]
     assert "there is no result yet" in place.loopty("best", code=1).stderr
     assert place.loopty("status").stdout

@@ -132,10 +132,10 @@ def test_every_verb_says_that_the_files_were_removed(old_place):
     ):
         refused = old_place.loopty(*words, code=2).stderr
         name = "@5" if "1.2.1" in words else "@3"
-        assert refused.startswith(f"loopty: the files of {name} were removed by `loopty gc`"), words
+        assert refused.startswith(f"loopty: the files of {name} were removed by `loopty system gc`"), words
         assert f"`loopty show {name}`" in refused
         assert refused.count("\n") == 1
-    assert "removed by loopty gc" in old_place.loopty("show", "1.2").stdout
+    assert "removed by loopty system gc" in old_place.loopty("show", "1.2").stdout
     assert old_place.json("show", "1.2")["files_removed"] is True
 
 

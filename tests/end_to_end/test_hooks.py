@@ -185,7 +185,7 @@ def test_an_edit_through_a_shell_is_refused_at_submit_unless_a_subagent_made_it(
     assert "error" not in orchestra.submit(by_subagent)
     refused = orchestra.submit(by_director)["error"]
     assert "src/x.txt was changed while no subagent was at work" in refused
-    assert "loopty mode subagents-only off" in refused
+    assert "loopty agent mode subagents-only off" in refused
     orchestra.write(by_director, 10, agent="7")  # the edit stays the director's, whoever writes after it
     assert "no subagent" in orchestra.submit(by_director)["error"]
     measured.loopty("mode", "subagents-only", "off")

@@ -293,7 +293,7 @@ def test_a_benchmark_that_fails_is_told_with_its_remedy_and_nothing_else_is_meas
     text = " ".join(done.stderr.split())
     assert "the checked run of python3 bench.py failed: exit code 1: ModuleNotFoundError" in text
     assert "cause: torchlike is not installed" in text
-    assert "next: loopty optimize" not in text
+    assert "next: loopty run" not in text
     assert load(bare.top).benchmark.command == "python3 bench.py"
     assert "or measure the CPU time of the tests instead: loopty init --yes --force --command" in text
     assert bare.loopty(*line_to_paste(done.stderr), "--unproven").returncode == 0

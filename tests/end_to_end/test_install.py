@@ -1,4 +1,4 @@
-"""`loopty install` and `uninstall`, as a user runs them, with a home of their own."""
+"""`loopty agent install` and `uninstall`, as a user runs them, with a home of their own."""
 
 import json
 import os
@@ -144,13 +144,13 @@ def test_doctor_says_whether_the_installation_fits_this_version(home):
         rows = json.loads(home.loopty("doctor", "--agent", "codex", "--json").stdout)
         return next(row for row in rows if row["name"] == "tools and skills in Codex")
 
-    assert "loopty install codex" in finding()["detail"]
+    assert "loopty agent install codex" in finding()["detail"]
     home.changed("install", "codex")
     assert finding()["ok"]
     skill = home.path / ".agents/skills/loopty-optimize/SKILL.md"
     skill.write_text(skill.read_text().replace(f"loopty {__version__}", "loopty 0.0.1"))
     assert not finding()["ok"]
-    assert "loopty install codex" in finding()["detail"]
+    assert "loopty agent install codex" in finding()["detail"]
     home.changed("install", "codex")
     assert finding()["ok"]
 
@@ -177,4 +177,4 @@ def test_hosts_that_are_installed_at_once_are_all_remembered(home):
 
 def test_without_a_host_there_is_nothing_to_remove(home):
     done = home.loopty("uninstall")
-    assert (done.returncode, done.stderr) == (2, "loopty: name a host: `loopty install` lists them\n")
+    assert (done.returncode, done.stderr) == (2, "loopty: name a host: `loopty agent install` lists them\n")

@@ -91,7 +91,7 @@ def test_ctrl_c_stops_cleanly_with_a_hint_and_resuming_finishes_the_run(place):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert "loopty optimize" in err
+    assert "loopty run" in err
     assert processes_with(f"{TOKEN}-c") == []
     run = place.history().runs[1]
     assert Trials.of(run).running == {}

@@ -1,4 +1,4 @@
-"""`loopty merge`: two nodes' changes in one draft, with conflicts marked."""
+"""`loopty draft merge`: two nodes' changes in one draft, with conflicts marked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`loopty models`: which models there are, and whether one answers."""
+"""`loopty model list`: which models there are, and whether one answers."""
 
 import json
 

@@ -109,6 +109,6 @@ def test_a_stop_ends_the_request_and_the_trial(code_place):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert time.monotonic() - began < 15, "neither the trial's 19 s nor the model's 60 s are waited for"
-    assert "resume: loopty optimize" in err
+    assert "resume: loopty run" in err
     assert code_place.json("spend")["in_flight"]["calls"] == 0
     assert code_place.json("status")["counts"][0]["started"] == 0

@@ -25,7 +25,7 @@ def test_a_session_that_waits_for_a_model_is_stopped_at_once(code_place, held):
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=120)
-        assert "resume: loopty optimize" in err
+        assert "resume: loopty run" in err
         assert ("no reply from a model: 503: the model is overloaded or down: the cat sleeps" in err) is (
             held is not hang
         )

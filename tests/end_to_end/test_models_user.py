@@ -106,7 +106,7 @@ def test_an_unknown_model_is_reported_and_the_baseline_does_not_fail(place):
         "(check `model` and `url` of the model under [roles.user]): the model m-1 does not exist"
     )
     assert expected in done.stdout.replace("\n", " ")
-    assert "resume: loopty optimize" in done.stderr
+    assert "resume: loopty run" in done.stderr
     assert "stalled: a model is unavailable\n" in done.stderr
     (ended,) = [event for event in events(place) if isinstance(event, TrialEnded)]
     assert ended.outcome.ending is Ending.CANCELLED

@@ -138,7 +138,7 @@ def test_before_anything_has_run_reading_verbs_say_so(place, prepared):
     for verb in (*READING, ["diff", "best"], ["apply"]):
         done = place.loopty(*verb, code=2)
         assert "nothing has run here yet" in done.stderr
-        assert "`loopty optimize`" in done.stderr
+        assert "`loopty run`" in done.stderr
         assert (done.stdout, done.stderr.count("\n")) == ("", 1)
 
 

@@ -18,7 +18,7 @@ __all__ = ["gated", "started"]  # fixtures
 
 @pytest.fixture
 def driver(place, ray_cluster, started, monkeypatch):
-    """Starts `loopty optimize` with workers on the cluster."""
+    """Starts `loopty run` with workers on the cluster."""
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_TMPDIR"):
         monkeypatch.setenv(name, ray_cluster.environment[name])
 

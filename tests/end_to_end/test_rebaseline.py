@@ -14,7 +14,7 @@ def test_a_run_does_not_continue_where_results_would_not_be_comparable(parameter
     refused = place.loopty("optimize", "--quiet", UNSAFE, code=2)
     assert "under other conditions" in refused.stderr
     assert "sandbox" in refused.stderr
-    assert "loopty rebaseline" in refused.stderr
+    assert "loopty measure rebaseline" in refused.stderr
     assert TrialCounts.of(place.history().runs[1], Pool.ATTEMPT).started == 8
 
 

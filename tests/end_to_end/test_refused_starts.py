@@ -20,11 +20,11 @@ REFUSED = {
     "no such host": ("", ("--on", "nowhere"), "give an absolute directory"),
     "a cluster that cannot reach this machine": ("", ("--on", "ray:"), "add --listen"),
     "a command's workers that cannot reach this machine": (
-        "[executor]\nkind = 'pool'\nstart = 'loopty worker'\n",
+        "[executor]\nkind = 'pool'\nstart = 'loopty system worker'\n",
         (),
         "add --listen",
     ),
-    "a scheduler without its recipe": ("", ("--on", "slurm:gpu"), "loopty worker --recipe slurm"),
+    "a scheduler without its recipe": ("", ("--on", "slurm:gpu"), "loopty system worker --recipe slurm"),
     "no key to the model of the second stage": (
         '[combine]\nattempts = 1\npatches = true\nwrite = ["src/**"]\nproposer = { kind = "llm-code" }\n'
         '[roles.evolver]\nmodel = "openai:gpt-5-mini"\n',

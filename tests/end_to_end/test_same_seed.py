@@ -62,7 +62,7 @@ def clone(place, name: str):
 
 
 def interrupt(place, after: int) -> None:
-    """Start `loopty optimize`, and interrupt it once there are this many nodes."""
+    """Start `loopty run`, and interrupt it once there are this many nodes."""
     process = place.start("optimize", "--quiet")
     deadline = time.monotonic() + 60
     while node_count(place) < after and time.monotonic() < deadline:
@@ -70,7 +70,7 @@ def interrupt(place, after: int) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode in (0, 1), err
-    assert "resume: loopty optimize" in err
+    assert "resume: loopty run" in err
 
 
 @pytest.mark.parametrize("kind", ["mutate", "tpe"])

@@ -1,4 +1,4 @@
-"""`loopty spend`: what models cost."""
+"""`loopty model cost`: what models cost."""
 
 import pytest
 

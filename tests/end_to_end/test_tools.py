@@ -383,7 +383,7 @@ def test_rights_of_a_task_file_count_only_after_the_users_yes(tools):
     node = opened(tools, 9)
     unseen = TASK.format(attempts=6) + '[agents]\nmay = ["abort"]\n'
     (tools.top / "loopty.toml").write_text(unseen)  # `write` would allow it
-    assert "loopty trust" in call(tools, "manage", action="abort", id=node)["error"]
+    assert "loopty config trust" in call(tools, "manage", action="abort", id=node)["error"]
     assert tools.history()[node].draft
 
 

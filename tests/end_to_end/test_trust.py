@@ -33,7 +33,7 @@ def stranger(code_place, monkeypatch, tmp_path):
 def test_nothing_runs_before_the_user_says_yes(stranger, args):
     done = stranger.loopty(*args, code=2)
     assert "the network, and the services of this machine (benchmark.network)" in done.stderr
-    assert "`loopty trust`" in done.stderr
+    assert "`loopty config trust`" in done.stderr
     assert not (stranger.top / ".loopty/trials").exists()
     assert not (stranger.top / ".loopty/exports").exists()
 
@@ -122,7 +122,7 @@ def test_doctor_says_what_is_not_allowed_and_tries_no_image_of_a_stranger(strang
     image = NETWORK + '[sandbox]\nkind = "container"\nimage = "strange"\nrequire = []\n'
     (stranger.top / "loopty.toml").write_text(image)
     shown = stranger.loopty("doctor", code=None).stdout
-    assert "`loopty trust`" in shown
+    assert "`loopty config trust`" in shown
     assert "kind = container" not in shown
     stranger.loopty("trust", "--yes")
     assert "kind = container" in stranger.loopty("doctor", code=None).stdout

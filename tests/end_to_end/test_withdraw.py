@@ -47,7 +47,7 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
     }
     report = " ".join(tree.loopty("report").stdout.split())
     assert "@3 was kept, is rejected: it reads the answers" in report
-    assert "1 node lost only against those: loopty remeasure" in report
+    assert "1 node lost only against those: loopty node recheck" in report
     assert tree.json("report")["status"]["reopened"] == ["1.3"]
     assert "@4 kept: better: score 8 against 6" in tree.loopty("remeasure").stdout
     assert tree.json("best")["id"] == "1.3"

@@ -29,7 +29,7 @@ LIMIT = 240
 
 
 class Driver:
-    """`loopty optimize --listen` in a place, with the URL that it shows."""
+    """`loopty run --listen` in a place, with the URL that it shows."""
 
     def __init__(self, place, listen="127.0.0.1:0", prefix=()):
         self.process = subprocess.Popen(
@@ -61,7 +61,7 @@ class Driver:
 
 
 class Worker:
-    """`loopty worker`, with a folder of its own."""
+    """`loopty system worker`, with a folder of its own."""
 
     def __init__(self, url, folder, prefix=()):
         self.log = folder.with_suffix(".log")
@@ -281,7 +281,7 @@ def test_a_strangers_task_starts_no_worker_unasked(place):
     place.commit()
     done = place.loopty("optimize", "--quiet", code=2)
     assert "to start workers at 'ssh://me@box/a'" in done.stderr
-    assert "loopty trust" in done.stderr
+    assert "loopty config trust" in done.stderr
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two kinds of machines need two cores to tell apart")

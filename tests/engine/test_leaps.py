@@ -63,13 +63,13 @@ def run(bench):
 def test_a_leap_with_weak_integrity_is_held_and_does_not_become_best(run):
     node = judged(run, 2, 5000.0)
     assert node.verdict is Verdict.HELD
-    assert "loopty accept @3" in node.reason
+    assert "loopty node approve @3" in node.reason
     assert best(run) == "1.1"
     found = status(run.history, run.run, 0.0, lambda _: True)
     assert [(held.node, held.handle, held.score) for held in found.held] == [("1.2", 3, 5000.0)]
     text = closing_text(found, "spent", columns=500)
     assert "held: @3 (5000) waits for you: its gain is suspiciously large" in text
-    assert "look at it: loopty show @3\naccept it: loopty accept @3 --why TEXT" in text
+    assert "look at it: loopty show @3\naccept it: loopty node approve @3 --why TEXT" in text
 
 
 def test_a_person_can_accept_it(run):
@@ -144,7 +144,7 @@ def test_a_held_first_gain_says_what_it_was_and_how_to_accept_it(bench):
     run = run_with_baseline(bench, 100.0)
     reason = judged(run, 1, 20000.0).reason
     assert "the first gain, from 100 to 2e+04" in reason
-    assert "loopty accept @2" in reason
+    assert "loopty node approve @2" in reason
 
 
 def test_a_first_gain_that_could_not_cheat_is_kept(bench):

@@ -82,7 +82,7 @@ async def test_the_same_edit_by_hand_leads_to_the_undecided_node(bench):
     files = CommittedFiles(found.commit, found.tree)
     again = Proposal("hand", NodeId("1"), "the same", {"x": 0.9})
     run.recorder.record(lambda h: decisions.add_node(h, again, files, Pool.ATTEMPT, draft=True))
-    with pytest.raises(Misuse, match="which is undecided: `loopty remeasure @2` asks again"):
+    with pytest.raises(Misuse, match="which is undecided: `loopty node recheck @2` asks again"):
         hand_decisions.seal_node(run.history, NodeId("1.2"), files)
 
 

@@ -1,6 +1,6 @@
 """A worker in another process whose trials are calls of a function in the process of a test.
 
-So the suite of executors runs on workers that a cluster has placed: the worker joins as `loopty worker` does,
+So the suite of executors runs on workers that a cluster has placed: the worker joins as `loopty system worker` does,
 and asks the test by a Unix socket what each trial gives.
 """
 

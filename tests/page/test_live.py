@@ -70,7 +70,7 @@ def test_a_task_without_a_run_says_how_to_begin(browser, tmp_path):
     make_page_repository(top)
     with serve_site(top) as site, open_page(browser, site) as page:
         page.get_by_text("No experiment yet").wait_for()
-        assert page.locator("code").inner_text() == "loopty optimize"
+        assert page.locator("code").inner_text() == "loopty run"
 
 
 def test_a_run_whose_process_is_gone_is_interrupted_and_says_how_to_go_on(browser, tmp_path):

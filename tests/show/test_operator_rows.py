@@ -74,4 +74,4 @@ def test_the_table_fits(story, columns):
 
 def test_a_run_without_proposals_says_what_to_do():
     empty = Story()
-    assert "loopty optimize" in operators_text(operator_report(empty.history, empty.history.runs[1]))
+    assert "loopty run" in operators_text(operator_report(empty.history, empty.history.runs[1]))

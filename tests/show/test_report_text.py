@@ -62,7 +62,7 @@ best @3: 24.2 % better than the baseline (1.94); score 2.41
 control @5: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
 better than that
 4 attempts (2 finished, 1 failed) in 24 s; interrupted
-models: 1,200 tokens, $0.31; details: loopty spend
+models: 1,200 tokens, $0.31; details: loopty model cost
 see it: loopty diff best --baseline
 use it: loopty apply best
 """

@@ -67,7 +67,7 @@ def test_the_text_says_what_changed_by_how_much_what_it_cost_and_what_failed():
     assert "| score | 1 | 2 | +100.0 % |" in text
     assert "- 3 attempts (2 finished, 1 failed)" in text
     assert "- `@3` discarded: lost: use a heap" in text
-    assert "`loopty replay @2`" in text
+    assert "`loopty measure replay @2`" in text
 
 
 def test_a_gain_where_lower_is_better_has_a_plus_and_a_sentence_that_says_so():
@@ -82,7 +82,7 @@ def test_without_a_winner_the_text_says_so():
     text = markdown_text(summary_document(summarize(story, None)))
     assert text.startswith("# Run 1: nothing better than the baseline was found")
     assert "there is no change to take over" in text
-    assert "loopty replay" not in text
+    assert "loopty measure replay" not in text
 
 
 def test_what_a_candidate_wrote_stays_text_in_markdown():

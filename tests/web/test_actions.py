@@ -46,7 +46,7 @@ async def test_wishes_about_the_run_become_events(story):
         run = history(story).runs[1]
         assert Directive.of(run).text == "try caches"
         assert Session.of(run).pause_reason == "lunch"
-        assert "loopty optimize" in (await client.act("resume")).data["text"]
+        assert "loopty run" in (await client.act("resume")).data["text"]
         assert (await client.act("resume")).status == 400
         changed = await client.act("budget", changes={"attempts": 20, "money_usd": None})
         assert "attempts 20" in changed.data["text"]

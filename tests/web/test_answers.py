@@ -39,7 +39,7 @@ async def test_before_the_first_run_the_page_learns_so(top):
         assert data["run"] is None
         reply = await client.get("/api/overview")
         assert (reply.status, reply.data["code"]) == (400, "misuse")
-        assert "loopty optimize" in reply.data["error"]
+        assert "loopty run" in reply.data["error"]
         tell(top)
         assert (await ask(client, "session"))["run"] == 1
 

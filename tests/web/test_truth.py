@@ -70,7 +70,7 @@ async def test_a_discarded_node_can_be_measured_again_and_shows_what_that_gave(s
         assert ("replay" in found["actions"], found["edited"], found["replays"]) == (True, True, [])
         assert "replay" not in (await ask(client, "node/1.1"))["actions"]
         reply = await client.act("replay", dry=True, node="1.2")
-        assert reply.data["command"] == "loopty replay @3"
+        assert reply.data["command"] == "loopty measure replay @3"
         node = NodeId("1.2")
         story.record(TrialStarted(node, 2, Pool.REPLAY, "bench"))
         story.record(TrialEnded(node, 2, Outcome(Ending.FINISHED, {"score": 0.7}, fingerprint="f")))

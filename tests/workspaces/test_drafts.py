@@ -190,5 +190,5 @@ def test_a_layout_that_was_replaced_by_a_link_is_refused(draft: Draft, tmp_path:
 
 def test_a_missing_draft_is_misuse(draft: Draft) -> None:
     shutil.rmtree(draft.folder)
-    with pytest.raises(Misuse, match="loopty new"):
+    with pytest.raises(Misuse, match="loopty draft new"):
         assert draft.edits

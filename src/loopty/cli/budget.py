@@ -1,4 +1,4 @@
-"""`loopty budget`, `spend`, `direct`, `models`: what a run may spend, what models cost, know and are."""
+"""`loopty config budget`, `spend`, `direct`, `models`: what a run may spend, what models cost, know and are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loopty.taskfile.model_tables import user_config_file
 @run_option
 @json_option
 def budget_verb(changes: tuple[str, ...], run: int | None, as_json: bool) -> None:
-    """Show the limits of a run, or change them, also while `loopty optimize` runs: `loopty budget attempts=500`.
+    """Show the limits of a run, or change them, also while `loopty run` runs: `loopty config budget attempts=500`.
 
     NAME is attempts, control, repeats, tunes, tokens, wall_seconds or money_usd; LIMIT is a number, or `none`. A
     changed limit holds for this run instead of the one in loopty.toml.
@@ -96,14 +96,14 @@ def direct_verb(
     """Tell the models what to try and what to avoid, from their next proposal on.
 
     TEXT replaces the current text, --build-on and --not-below the nodes named before; without any of them, the
-    current directive is shown. It applies to the newest run, also while `loopty optimize` runs. Calls already in
+    current directive is shown. It applies to the newest run, also while `loopty run` runs. Calls already in
     flight are not affected. `loopty show NODE` says where the directive chose the parent.
     """
     is_given = text is not None or bool(build_on) or bool(not_below)
     if clear and is_given:
         raise Misuse("give a directive or --clear, not both")
     if text is not None and not text.strip():
-        raise Misuse("the directive is empty: `loopty direct --clear` removes the present one")
+        raise Misuse("the directive is empty: `loopty model direct --clear` removes the present one")
     campaign = here()
     run = campaign.newest_run()
     if clear:
@@ -115,13 +115,13 @@ def direct_verb(
         print_json({"run": run, "directive": directive, **campaign.directed_nodes(run)})
     elif is_given:
         effect = "changes start where you said, and " if build_on or not_below else ""
-        say(f"from now on {effect}the models of run {run} see this; `loopty direct --clear` removes it")
+        say(f"from now on {effect}the models of run {run} see this; `loopty model direct --clear` removes it")
     elif clear:
         say(f"run {run} has no directive any more")
     elif directive:
         echo("\n".join(map(printable_line, directive.splitlines())))
     else:
-        say(f'run {run} has no directive: give one with `loopty direct "…"`')
+        say(f'run {run} has no directive: give one with `loopty model direct "…"`')
 
 
 _NONE = (

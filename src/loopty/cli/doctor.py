@@ -161,7 +161,7 @@ def host_finding(installation: HostInstallation) -> Finding:
     """Say whether a coding agent in this host can drive this version of loopty."""
     host = installation.host
     name = f"tools and skills in {host.title}"
-    remedy = f"`loopty install {host.name}`"
+    remedy = f"`loopty agent install {host.name}`"
     if not installation.is_installed:
         return Finding(name, False, f"not installed: {remedy} lets its agent drive loopty", needed=False)
     try:
@@ -333,7 +333,9 @@ def _trust() -> Iterator[Finding]:
         asked = "; ".join(map(str, requests))
         is_trusted = here().is_trusted()
         detail = (
-            asked if is_trusted else f"nothing of the task runs before you allow, with `loopty trust`: {asked}"
+            asked
+            if is_trusted
+            else f"nothing of the task runs before you allow, with `loopty config trust`: {asked}"
         )
         yield Finding("trust", is_trusted, detail, needed=False)
 

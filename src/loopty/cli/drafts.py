@@ -1,4 +1,4 @@
-"""`loopty new`, `try`, `run`, `merge`, `drop`: nodes made by hand, from the folder to their verdict."""
+"""`loopty draft new`, `try`, `run`, `merge`, `drop`: nodes made by hand, from the folder to their verdict."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def new_verb(parent: NodeId | None, message: str, params: tuple[str, ...], spars
     """Make a node by hand: a folder with its files to edit.
 
     Prints the node's name and the folder: a whole tree, read-only where no change is allowed, in which tests, a
-    profiler and an editor work. Edit it, try it with `loopty try NODE -- COMMAND`, then run `loopty run NODE`, or
-    give it up with `loopty drop NODE`.
+    profiler and an editor work. Edit it, try it with `loopty draft try NODE -- COMMAND`, then run `loopty run NODE`, or
+    give it up with `loopty draft drop NODE`.
     """
     text = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
     draft = here().new(parent, text, dict(map(_name_and_value, params)), sparse)

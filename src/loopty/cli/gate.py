@@ -71,7 +71,7 @@ def add(
     """Add a gate to a node and all its descendants.
 
     Nodes among them that are kept, or still being judged, must pass it now: those that fail are rejected, as by
-    `loopty invalidate`, but without their descendants. Trials that start from now on must pass it, too.
+    `loopty node reject`, but without their descendants. Trials that start from now on must pass it, too.
     """
     gate = Gate(
         name=name,

@@ -1,4 +1,4 @@
-"""`loopty install`, `uninstall`, `mode`, `hook`: loopty in a coding agent's host."""
+"""`loopty agent install`, `uninstall`, `mode`, `hook`: loopty in a coding agent's host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def install_verb(hosts: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Let coding agents in these hosts drive loopty: adds its tools to your settings of the host, and its skills.
 
     Your own settings are changed, not the repository's, because hosts without a terminal refuse tools that only a
-    repository approves. Everything else in them stays. `loopty uninstall HOST` removes it again, and `loopty
+    repository approves. Everything else in them stays. `loopty agent uninstall HOST` removes it again, and `loopty
     doctor` says whether it fits this version. Without a host: lists the hosts.
     """
     installations = [HostInstallation(HOSTS[name], os.environ) for name in dict.fromkeys(hosts or HOSTS)]
@@ -53,7 +53,7 @@ def _list(installations: list[HostInstallation], as_json: bool) -> None:
     for row in rows:
         state = "installed" if row["installed"] else "on your PATH" if row["on_path"] else "-"
         print_beside(f"{row['host']:10}", f"{state:14}{row['title']}")
-    say("`loopty install HOST` lets a coding agent there drive loopty")
+    say("`loopty agent install HOST` lets a coding agent there drive loopty")
 
 
 def _show(installations: list[HostInstallation], as_json: bool) -> None:
@@ -99,7 +99,7 @@ def _skill_names() -> list[str]:
 def uninstall_verb(hosts: tuple[str, ...], as_json: bool) -> None:
     """Remove loopty's tools and skills from these hosts. Skills that another host shares stay for it."""
     if not hosts:
-        raise Misuse("name a host: `loopty install` lists them")
+        raise Misuse("name a host: `loopty agent install` lists them")
     installations = [HostInstallation(HOSTS[name], os.environ) for name in dict.fromkeys(hosts)]
     rows = [(found, found.uninstall()) for found in installations]
     if as_json:
@@ -141,7 +141,7 @@ def mode_verb(mode: str | None, value: str | None, user: bool, as_json: bool) ->
 @click.command("hook", hidden=True)
 @click.argument("event", type=click.Choice(list(MOMENTS)))
 def hook_verb(event: str) -> None:
-    """Answer a hook of a coding agent's host; `loopty install` registers this.
+    """Answer a hook of a coding agent's host; `loopty agent install` registers this.
 
     Reads the host's JSON from stdin and prints the reply. It never fails: whatever is wrong, the host goes on.
     """

@@ -67,7 +67,7 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))
-    say("next: loopty optimize")
+    say("next: loopty run")
     say_own_path()
 
 

@@ -1,4 +1,4 @@
-"""`loopty trust`, `notify`, `ledger`, `worker`, `gc`: this machine and others."""
+"""`loopty config trust`, `notify`, `ledger`, `worker`, `gc`: this machine and others."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _allow(yes: bool, as_json: bool) -> None:
         echo("\n".join(f"allowed: {request}" for request in requests))
     else:
         echo("\n".join(f"not allowed: {request}" for request in requests))
-        say("if it may have that: loopty trust --yes")
+        say("if it may have that: loopty config trust --yes")
     sys.exit(0 if is_trusted else 1)
 
 
@@ -103,7 +103,7 @@ def _revoke(as_json: bool) -> None:
 def notify_verb(test: bool, as_json: bool) -> None:
     """Show where notices go: to the desktop, to a web address, to a command of yours.
 
-    `loopty optimize` sends one for a new best node, a node held for a look, a stall, 80 and 100 % of the budget,
+    `loopty run` sends one for a new best node, a node held for a look, a stall, 80 and 100 % of the budget,
     and the end. Where they go stands in your own config file, because a repository must not decide it:
 
     \b
@@ -125,7 +125,7 @@ def notify_verb(test: bool, as_json: bool) -> None:
     if as_json:
         print_json({**codec.plain(settings), "file": str(path), "failures": failures})
     elif not settings.has_receiver:
-        echo(f"notices go nowhere yet: write a table [notify] into {path} (`loopty notify --help` has one)")
+        echo(f"notices go nowhere yet: write a table [notify] into {path} (`loopty config notify --help` has one)")
     else:
         receivers = {
             "desktop": "this desktop" if settings.desktop else "",
@@ -221,7 +221,7 @@ def worker_verb(
 ) -> None:
     """Run trials of a campaign that another machine drives.
 
-    URL is what `loopty optimize --listen` shows there; it is a secret, and may be given as $LOOPTY_WORKER_URL
+    URL is what `loopty run --listen` shows there; it is a secret, and may be given as $LOOPTY_WORKER_URL
     instead. Each worker runs one trial at a time: start several for more. When the driver is gone, its trial is
     killed, and the worker joins again as soon as the driver is back. Ctrl-C ends it.
     """
@@ -240,7 +240,7 @@ def worker_verb(
         run.serve_stdio()
         return
     if not (found := url or os.environ.get(URL_VARIABLE)):
-        raise click.UsageError(f"name the URL that `loopty optimize --listen` shows, or set ${URL_VARIABLE}")
+        raise click.UsageError(f"name the URL that `loopty run --listen` shows, or set ${URL_VARIABLE}")
     run.join(WorkerUrl.parse(found), patience)
 
 

@@ -1,4 +1,4 @@
-"""`loopty replay`, `audit`, `rebaseline`, `ab`: measure again, on held-out data, elsewhere, as arms."""
+"""`loopty measure replay`, `audit`, `rebaseline`, `ab`: measure again, on held-out data, elsewhere, as arms."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def rebaseline_verb(run: int | None, as_json: bool, trust: bool, unsafe: bool) -
     """
     moved = here_with_trust(trust).rebaseline(run, unsafe)
     if moved is None:
-        say("stopped; `loopty rebaseline` continues from here")
+        say("stopped; `loopty measure rebaseline` continues from here")
         sys.exit(1)
     if as_json:
         print_json(
@@ -210,7 +210,7 @@ def rebaseline_verb(run: int | None, as_json: bool, trust: bool, unsafe: bool) -
         )
         return
     echo(f"{moved.incumbent} {moved.score!r}")
-    say(f"run {moved.run} continues here, with {moved.incumbent} as the node to beat: loopty optimize")
+    say(f"run {moved.run} continues here, with {moved.incumbent} as the node to beat: loopty run")
 
 
 @click.command("ab")

@@ -1,4 +1,4 @@
-"""`loopty optimize`: run the loop until the budget, the user or the target says stop."""
+"""`loopty run`: run the loop until the budget, the user or the target says stop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
-@click.option("--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty worker`.")
+@click.option(
+    "--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty system worker`."
+)
 @click.option("--on", "hosts", multiple=True, metavar="HOST", help="Start workers there, as executor.hosts does.")
 @click.option("--dashboard", is_flag=True, help="Show it in your browser, too, as `loopty dashboard` does.")
 @trust_option
@@ -141,7 +143,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     else:
         click.echo(closing_text(status, finish.reason, columns(), terminal(), tally))
     if finish.resumable:
-        say("resume: loopty optimize")
+        say("resume: loopty run")
     fruitless = finish.reason == fruitless_reason(history.runs[run], Pool.ATTEMPT)
     # A pass over the whole ledger: only where a model made the proposals is there more to see.
     if fruitless and (parent := campaign.last_fruitless_parent(run)):
@@ -149,6 +151,6 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))
-        say("fix the benchmark or loopty.toml, then run: loopty optimize")
+        say("fix the benchmark or loopty.toml, then run: loopty run")
     if not as_json:
         say_own_path()

@@ -43,7 +43,7 @@ unsafe_option = click.option(
 trust_option = click.option(
     "--trust",
     is_flag=True,
-    help="Allow what loopty.toml asks for beyond the default, as `loopty trust --yes` does.",
+    help="Allow what loopty.toml asks for beyond the default, as `loopty config trust --yes` does.",
 )
 NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
@@ -138,7 +138,7 @@ def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: boo
     echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
     if change.reopened:
         echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
-        say("judge them: loopty remeasure")
+        say("judge them: loopty node recheck")
     if change.best:
         echo(f"best: {name(change.best)}")
 

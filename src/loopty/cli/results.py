@@ -233,7 +233,7 @@ def export_verb(
 
     The artifact holds the whole change as a patch, the parameters, the metrics with their samples, the machine,
     the digests of benchmark and data, the task file, and a git bundle of the baseline and the node, without your
-    history. `loopty replay` measures it again on any machine. Exporting the same node twice gives the same bytes.
+    history. `loopty measure replay` measures it again on any machine. Exporting the same node twice gives the same bytes.
 
     Trials go to a table (--trials), to MLflow, to Weights & Biases or to an OpenTelemetry collector. A table has a
     row for each trial and a column for each parameter and metric. MLflow gets each trial once, however often you

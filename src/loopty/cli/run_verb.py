@@ -47,8 +47,8 @@ def run_verb() -> None:
 def _unknown_option(error: click.NoSuchOption) -> str:
     """Say what to do instead of an option that a verb does not have."""
     verb, name = error.ctx.command_path if error.ctx else "loopty", error.option_name.lstrip("-").replace("-", "_")
-    if verb == "loopty optimize" and name in _LIMITS:
-        return f"{error.option_name} is no option: write {name} = N under [pools] in loopty.toml"
+    if verb == "loopty run" and name in _LIMITS:
+        return f"{error.option_name} is no option: write {name} = N under [budget] in loopty.toml"
     return f"{verb} has no option {error.option_name}: `{verb} --help` lists them"
 
 

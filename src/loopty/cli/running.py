@@ -30,14 +30,14 @@ def pause_verb(why: str, run: int | None, as_json: bool) -> None:
 @run_option
 @json_option
 def resume_verb(run: int | None, as_json: bool) -> None:
-    """End the pause of a run. Where no process drives it any more, `loopty optimize` does."""
+    """End the pause of a run. Where no process drives it any more, `loopty run` does."""
     campaign = here()
     number = campaign.newest_run(run)
     has_driver = campaign.resume(number)
     if as_json:
         print_json({"run": number, "paused": False, "is_driven": has_driver})
     else:
-        say(f"run {number} goes on" if has_driver else f"run {number} may go on: start it with `loopty optimize`")
+        say(f"run {number} goes on" if has_driver else f"run {number} may go on: start it with `loopty run`")
 
 
 @click.command("stop")
@@ -45,9 +45,9 @@ def resume_verb(run: int | None, as_json: bool) -> None:
 @run_option
 @json_option
 def stop_verb(why: str, run: int | None, as_json: bool) -> None:
-    """Ask `loopty optimize` to cancel its trials and to end, wherever it runs; it does so within a second or two.
+    """Ask `loopty run` to cancel its trials and to end, wherever it runs; it does so within a second or two.
 
-    Cancelled trials cost no attempt, and `loopty optimize` resumes the run. `loopty pause` lets trials end.
+    Cancelled trials cost no attempt, and `loopty run` resumes the run. `loopty pause` lets trials end.
     """
     campaign = here()
     number = campaign.newest_run(run)
@@ -55,7 +55,7 @@ def stop_verb(why: str, run: int | None, as_json: bool) -> None:
     if as_json:
         print_json({"run": number, "stopping": True})
     else:
-        say(f"run {number} ends now; `loopty optimize` resumes it")
+        say(f"run {number} ends now; `loopty run` resumes it")
 
 
 @click.command("abort")

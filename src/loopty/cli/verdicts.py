@@ -1,4 +1,4 @@
-"""`loopty accept`, `discard`, `invalidate`, `restore`, `remeasure`: verdicts that a person changes."""
+"""`loopty node approve`, `discard`, `invalidate`, `restore`, `remeasure`: verdicts that a person changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def discard_verb(node: NodeId, why: str, as_json: bool) -> None:
     """Take back that a node was kept. Its record, its result and its descendants stay.
 
     The best node is elected anew from those that are still kept. Nodes that lost only against a withdrawn one are
-    without a verdict again: `loopty remeasure` or `loopty optimize` judges them. `loopty restore` takes this
+    without a verdict again: `loopty node recheck` or `loopty run` judges them. `loopty node undo` takes this
     back.
     """
     campaign = here()
@@ -58,7 +58,7 @@ def invalidate_verb(node: NodeId, why: str, as_json: bool) -> None:
     """Reject a node that cheats, with all its descendants: nothing that they measured counts, the record stays.
 
     The best node is chosen again from those still kept. Nodes that lost only to a withdrawn one are open again:
-    `loopty remeasure` or `loopty optimize` judges them. `loopty restore` undoes this.
+    `loopty node recheck` or `loopty run` judges them. `loopty node undo` undoes this.
     """
     campaign = here()
     print_verdict_change(campaign, campaign.invalidate(node, why), as_json)
@@ -73,7 +73,7 @@ def restore_verb(node: NodeId, why: str, as_json: bool, unsafe: bool) -> None:
     """Take back that a node was discarded or invalidated by hand, with the descendants invalidated with it.
 
     Nothing is kept by this verb: a node that was kept waits for a verdict again, and has to win once more against
-    the present best; `loopty remeasure` or `loopty optimize` measures it. Other nodes get their old verdicts back.
+    the present best; `loopty node recheck` or `loopty run` measures it. Other nodes get their old verdicts back.
     What a gate or a measurement took back stays.
     """
     campaign = here()

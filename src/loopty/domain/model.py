@@ -265,7 +265,7 @@ class Roles(Table):
     )
     verifier: RoleBudget = option("Judges proposals and winners, as set under `[verifier]`.", RoleBudget())
     shares: Mapping[str, float] = option(
-        "Share of `tokens` and `money_usd` of `[pools]` for each role: `{ evolver = 0.6, user = 0.3, "
+        "Share of `tokens` and `money_usd` of `[budget]` for each role: `{ evolver = 0.6, user = 0.3, "
         "verifier = 0.1 }`.",
         {},
     )

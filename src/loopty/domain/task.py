@@ -52,9 +52,7 @@ class Pools(Table):
     repeats: int | None = option(
         "Repeat measurements that tell a gain from noise. Default: no limit.", None, minimum=0
     )
-    wall_seconds: float | None = option(
-        "Time for `loopty optimize`, added up over resumed sessions.", None, above=0
-    )
+    wall_seconds: float | None = option("Time for `loopty run`, added up over resumed sessions.", None, above=0)
     tokens: int | None = option("Tokens that models may use.", None, minimum=0)
     money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
     iterations_per_minute: float | None = option("Most proposals requested in any minute.", None, above=0)

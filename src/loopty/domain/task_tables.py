@@ -132,7 +132,7 @@ class ExecutorSpec(Table):
     """Where trials run."""
 
     kind: str = option(
-        "`local`: on this machine. `pool`: on workers, which `hosts` and `start` name or `loopty worker` adds.",
+        "`local`: on this machine. `pool`: on workers, which `hosts` and `start` name or `loopty system worker` adds.",
         "local",
         choices=("local", "pool"),
     )
@@ -150,7 +150,7 @@ class ExecutorSpec(Table):
         "How many workers `start` starts; the command is run once for each.", 1, minimum=1, below=MOST_WORKERS + 1
     )
     listen: str = option(
-        "`ADDRESS:PORT` where workers may join with `loopty worker`; `optimize --listen` wins. Default: none.",
+        "`ADDRESS:PORT` where workers may join with `loopty system worker`; `optimize --listen` wins. Default: none.",
         "",
     )
     lease_seconds: float = option(

@@ -35,7 +35,7 @@ class PoolRules(Record):
     verifier_metrics: bool = True
     """The verifier adds the metrics under [[verifier.judged]]."""
     limit: str = ""
-    """The key under [pools] that limits the pool; empty where nothing does."""
+    """The key under [budget] that limits the pool; empty where nothing does."""
 
 
 class Pool(StrEnum):

@@ -85,7 +85,7 @@ LOSSES_UNTIL_QUARANTINE = 5
 
 def start_session(history: History, run: int, owner: str) -> list[Event]:
     if driver := Session.of(history.runs[run]).driver:
-        raise Misuse(f"run {run} is already driven by `loopty optimize` ({driver}): stop that one first")
+        raise Misuse(f"run {run} is already driven by `loopty run` ({driver}): stop that one first")
     return [SessionStarted(run, owner)]
 
 
@@ -147,7 +147,7 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
     if found.verdict:
         raise Taken(
             f"{found.name} has its verdict ({found.verdict}): "
-            f"`loopty replay {found.name}` measures it again, `loopty new --parent {found.name}` changes it"
+            f"`loopty measure replay {found.name}` measures it again, `loopty draft new --parent {found.name}` changes it"
         )
     if found.outcome:
         yield from _next_step(history, node, owner, judging)
@@ -155,7 +155,7 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
     run = history.runs[node.run]
     is_promised = node in Tunings.of(run, found.pool).open
     if node.parent and (reason := trial_refusal(run, judging.pools, found.pool, promised=-is_promised)):
-        raise Taken(f"{reason}: raise the limit under [pools] in loopty.toml")
+        raise Taken(f"{reason}: raise the limit under [budget] in loopty.toml")
     from loopty.judge.tuning import tune_step  # the judge where it judges: many verbs only add a node
 
     yield from tune_step(history, found, owner, judging.tuning, trial_refusal(run, judging.pools, Pool.TUNE))

@@ -179,5 +179,5 @@ def has_commit(git: GitCommand, name: str) -> bool:
 def _damage(commit: str) -> StoreFault:
     return StoreFault(
         f"what the store has as commit {commit[:12]} is damaged, or not what the ledger names: remove "
-        f"commits/{commit} there, and let the clone that made it send it again (`loopty ledger --send`)"
+        f"commits/{commit} there, and let the clone that made it send it again (`loopty config ledger --send`)"
     )

@@ -315,5 +315,5 @@ def _no_object(name: str) -> GitError:
         "cat-file",
         f"there is no object {name} in this clone. If another clone made it, fetch the files of its nodes: "
         "git fetch OTHER_CLONE '+refs/loopty/runs/*:refs/loopty/fetched/*'. A store that both clones use "
-        "(`loopty ledger --store`) makes this unnecessary",
+        "(`loopty config ledger --store`) makes this unnecessary",
     )

@@ -70,7 +70,7 @@ class Repository:
         if not self._allows_programs and (settings := self.program_settings()):
             raise Misuse(
                 f"the git configuration of this repository chooses what git runs on its files "
-                f"({settings_text(settings)}): allow it with `loopty trust`, or remove it from "
+                f"({settings_text(settings)}): allow it with `loopty config trust`, or remove it from "
                 f"{self.folders.git_dir / 'config'}"
             )
 

@@ -75,7 +75,7 @@ def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | No
         return ruling
     if node.review.passed is None and review == "reject":
         # A verifier that cannot be read agrees with nothing: what nobody looked at waits for a person.
-        remedy = f"look at `loopty diff {node.name}`, then `loopty accept {node.name} --why TEXT`"
+        remedy = f"look at `loopty diff {node.name}`, then `loopty node approve {node.name} --why TEXT`"
         return replace(
             ruling, verdict=Verdict.HELD, reason=f"{ruling.reason}; not reviewed: {node.review.reason}; {remedy}"
         )
@@ -135,4 +135,4 @@ def _why_incomparable(run: Run, outcome: Outcome) -> str:
     there = cohorts.machines.get(cohorts.fingerprint, {})
     differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
     names = f" ({', '.join(differing)} differ)" if differing else ""
-    return f"measured under another fingerprint than the incumbent{names}: not comparable, see `loopty rebaseline`"
+    return f"measured under another fingerprint than the incumbent{names}: not comparable, see `loopty measure rebaseline`"

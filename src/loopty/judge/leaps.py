@@ -42,7 +42,7 @@ def hold_leap(history: History, ruling: NodeJudged, editable_share: float | None
         return ruling
     why = (
         f"{leap}{f', and {weakness}' if weakness else ''}; "
-        f"look at `loopty diff {node.name}`, then `loopty accept {node.name} --why TEXT`"
+        f"look at `loopty diff {node.name}`, then `loopty node approve {node.name} --why TEXT`"
     )
     return replace(ruling, verdict=Verdict.HELD, reason=why)
 

@@ -25,7 +25,7 @@ def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
     found = history[node]
     _require_change(history, node)
     if found.draft:
-        raise Misuse(f"{found.name} is a draft without a verdict: `loopty drop {found.name}` removes it")
+        raise Misuse(f"{found.name} is a draft without a verdict: `loopty draft drop {found.name}` removes it")
     if found.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         raise Misuse(f"{found.name} is {found.verdict} already: {found.reason}")
     yield from withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why, by_hand=True)])
@@ -70,7 +70,7 @@ def restore_nodes(history: History, nodes: Sequence[NodeId], why: str) -> Iterat
     for node in nodes:
         if history[node].files_removed:
             raise Misuse(
-                f"the files of {history.name(node)} were removed by `loopty gc`: it cannot be measured again"
+                f"the files of {history.name(node)} were removed by `loopty system gc`: it cannot be measured again"
             )
         yield NodeRestored(node, why)
 
@@ -150,7 +150,7 @@ def ask_again(history: History, node: NodeId) -> Iterator[Event]:
 def _require_change(history: History, node: NodeId) -> None:
     if history[node].id.parent is None:
         name = history.name(node)
-        raise Misuse(f"{name} is the baseline: if it is wrong, start a new run with `loopty optimize --new-run`")
+        raise Misuse(f"{name} is the baseline: if it is wrong, start a new run with `loopty run --new-run`")
 
 
 def unseat_failing_incumbent(history: History, subject: NodeId) -> Iterator[Event]:

@@ -112,7 +112,7 @@ class Archive:
         if record is None or record.reply is None:
             raise Misuse(
                 f"the reply of call {call} is no longer in {self._folder.shown_path}: restore the files, or start "
-                "a new run with `loopty optimize --new-run`"
+                "a new run with `loopty run --new-run`"
             )
         self._last = call, record.reply
         return record.reply

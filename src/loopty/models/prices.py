@@ -81,7 +81,7 @@ def require_cap(role: Role, name: str, spec: ModelSpec, remaining: Price, token_
         return
     raise Misuse(
         f"money is capped for the {role}, but model {name} has no known price: give input_usd and output_usd "
-        f"under [models.{_toml_name(name)}], or cap {token_cap or f'tokens under [pools] or [roles.{role}]'}"
+        f"under [models.{_toml_name(name)}], or cap {token_cap or f'tokens under [budget] or [roles.{role}]'}"
     )
 
 

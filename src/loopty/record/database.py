@@ -19,7 +19,7 @@ _MOST = 100_000_000
 UNREADABLE = (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What reading a record raises that no version of loopty wrote."""
 LEDGER_REMEDY = (
-    "Put back a copy of it, or move it away to begin a new one (`loopty ledger` says where it is); the commits of "
+    "Put back a copy of it, or move it away to begin a new one (`loopty config ledger` says where it is); the commits of "
     "nodes are in git, whatever the ledger says"
 )
 

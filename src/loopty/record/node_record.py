@@ -99,7 +99,7 @@ class Withdrawal(Record):
     why: str
     """Why it was taken back."""
     by_hand: bool = False
-    """Whether a person took it back: then `loopty restore` can undo it."""
+    """Whether a person took it back: then `loopty node undo` can undo it."""
 
 
 class Node(Record):
@@ -123,7 +123,7 @@ class Node(Record):
     dropped: bool = False
     """Whether the draft was given up before it ran."""
     files_removed: bool = False
-    """Whether `loopty gc` removed its commit, folder and logs."""
+    """Whether `loopty system gc` removed its commit, folder and logs."""
     stored: str = ""
     """The hash of its folder, where drivers share a store."""
     known_event: int = 0
@@ -235,13 +235,13 @@ def parent_refusal(parent: Node) -> str | None:
     if parent.is_invalidated:
         return f"its parent {parent.name} is invalidated: {parent.reason}"
     if parent.files_removed:
-        return f"the files of its parent {parent.name} were removed by `loopty gc`"
+        return f"the files of its parent {parent.name} were removed by `loopty system gc`"
     return f"its parent {parent.name} was dropped" if parent.dropped else None
 
 
 def refuse_dropped(node: Node) -> None:
     if node.dropped:
-        raise Misuse(f"{node.name} was dropped: make a new one with `loopty new`")
+        raise Misuse(f"{node.name} was dropped: make a new one with `loopty draft new`")
 
 
 ENOUGH_TO_VARY = 3

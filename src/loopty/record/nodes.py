@@ -246,7 +246,7 @@ def require_files(node: Node) -> None:
     """Refuse what needs the files of a node that were removed."""
     if node.files_removed:
         raise Misuse(
-            f"the files of {node.name} were removed by `loopty gc`: "
+            f"the files of {node.name} were removed by `loopty system gc`: "
             f"`loopty show {node.name}` has what was measured"
         )
 

@@ -57,7 +57,7 @@ RUNS = Family((RunStarted,), {RunStarted: _start_run})
 WHOLE_LIMITS = ("attempts", "control", "repeats", "tunes", "tokens")
 """Limits that are whole numbers."""
 LIMITS = (*WHOLE_LIMITS, "wall_seconds", "money_usd")
-"""The limits under [pools] that can be changed."""
+"""The limits under [budget] that can be changed."""
 ALWAYS_LIMITED = ("attempts", "control")
 """Those of them that are numbers in every run."""
 

@@ -37,7 +37,7 @@ def confirm_best(context: CampaignContext, run: int, unsafe: bool) -> None:
     found, noise = context.history.runs[run], context.task.noise
     best = Incumbents.of(found, Pool.ATTEMPT).best
     if driver := Session.of(found).driver:
-        raise Misuse(f"run {run} is being driven by `loopty optimize` ({driver}): it confirms its best at its end")
+        raise Misuse(f"run {run} is being driven by `loopty run` ({driver}): it confirms its best at its end")
     if best is None or best == found.root:
         raise Misuse(f"run {run} has nothing better than its baseline to confirm")
     if noise.repeat == "never" or not noise.confirm:
@@ -64,7 +64,7 @@ def rebaseline(context: CampaignContext, run: Run, unsafe: bool) -> Rebaseline |
     """Measure the baseline and the incumbents here, and compare with them from now on; None when stopped."""
     root = context.history[run.root]
     if root.verdict is not Verdict.KEPT:
-        raise Misuse(f"run {run.number} has no baseline to measure here: `loopty optimize` begins with it")
+        raise Misuse(f"run {run.number} has no baseline to measure here: `loopty run` begins with it")
     _refuse_driven(run)
     context = context_of_run(context, run.number)
     require_same_criteria(context, root)
@@ -86,7 +86,7 @@ def decide_rebaseline(history: History, run: int, fingerprint: str, noise: Noise
     """Compare from now on under this fingerprint, with the best of the contenders as the incumbent."""
     _refuse_driven(history.runs[run])
     if contenders_to_measure(history, run, fingerprint, noise):
-        raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
+        raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty measure rebaseline` again")
     return [RunRebaselined(run, fingerprint, best_contender(history, run, fingerprint))]
 
 
@@ -121,7 +121,7 @@ async def _measure_contenders(
 
 def _refuse_driven(run: Run) -> None:
     if driver := Session.of(run).driver:
-        raise Misuse(f"run {run.number} is being driven by `loopty optimize` ({driver}): stop that one first")
+        raise Misuse(f"run {run.number} is being driven by `loopty run` ({driver}): stop that one first")
 
 
 def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
@@ -144,7 +144,7 @@ def contenders_to_measure(history: History, run: int, fingerprint: str, noise: N
 def remeasure(context: CampaignContext, run: int, node: NodeId | None, unsafe: bool) -> list[Node]:
     """Judge the reopened nodes of a run, or this one, against the present incumbent; each as it is then."""
     if driver := Session.of(context.history.runs[run]).driver:
-        raise Misuse(f"run {run} is being driven by `loopty optimize` ({driver}): it measures them itself")
+        raise Misuse(f"run {run} is being driven by `loopty run` ({driver}): it measures them itself")
     if node and not may_ask_again(context.history[node]):
         # Other verdicts are final: code that is measured until it is lucky would be kept sooner or later.
         _require_reopened(context.history[node])
@@ -173,8 +173,8 @@ def _require_reopened(node: Node) -> None:
     if node.verdict:
         raise Misuse(
             f"{node.name} is {node.verdict}, and measuring the same code again does not change that: "
-            f"`loopty replay {node.name}` measures it without a verdict, "
-            f"`loopty new --parent {node.name}` changes it"
+            f"`loopty measure replay {node.name}` measures it without a verdict, "
+            f"`loopty draft new --parent {node.name}` changes it"
         )
     if not node.reopened_for:
         raise Misuse(f"{node.name} was never judged: `loopty run {node.name}` does that")
@@ -201,7 +201,9 @@ def _require_executor(context: CampaignContext, unsafe: bool) -> None:
 def _draft_in_new_run(context: CampaignContext, node: Node, root: Node) -> Node:
     """Return the draft below the new baseline, with what the user changed in the old one."""
     if not node.draft:
-        raise Misuse(f"the run of {node.name} has no result: make it again below {root.name} with `loopty new`")
+        raise Misuse(
+            f"the run of {node.name} has no result: make it again below {root.name} with `loopty draft new`"
+        )
     history = context.history
     edited, old = node_as_edited(context, node), history[history.runs[node.id.run].root]
     names = f"the baseline {root.name}", f"the draft {node.name}"

@@ -145,7 +145,7 @@ def _chosen_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId]) -
         raise Misuse(f"loopty.toml names no held-out split: add [audit], {_EXAMPLE}")
     best = Incumbents.of(context.history.runs[run], Pool.ATTEMPT).best
     if best is None:
-        raise Misuse("there is no best node yet: run `loopty optimize` first")
+        raise Misuse("there is no best node yet: run `loopty run` first")
     chosen = [context.history[node] for node in nodes or (best,)]
     for node in chosen:
         require_same_criteria(context, node)

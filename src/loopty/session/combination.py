@@ -28,7 +28,7 @@ from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_folders import NodeFolder
 
 _FEWEST_MEMBERS = 2
-_REMEDY = "restore its file, or leave the node out of the pool with `loopty invalidate {node}`"
+_REMEDY = "restore its file, or leave the node out of the pool with `loopty node reject {node}`"
 Caps = TypeVar("Caps", Pools, RoleBudget)
 
 

@@ -248,8 +248,8 @@ class CampaignContext(Record):
         lines = differences(cohorts.machines.get(cohorts.fingerprint, {}), machine.facts)
         raise Misuse(
             f"run {run.number} was measured under other conditions ({'; '.join(lines)}), so results would not be "
-            "comparable: `loopty rebaseline` measures the incumbent here and continues, "
-            "`loopty optimize --new-run` starts a new run"
+            "comparable: `loopty measure rebaseline` measures the incumbent here and continues, "
+            "`loopty run --new-run` starts a new run"
         )
 
     def _reviewer(self, run: int) -> Reviewer | None:

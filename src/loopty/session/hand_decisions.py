@@ -30,7 +30,7 @@ def seal_node(
     refuse_dropped(found)
     point = carry_params(found.declared, files.declared, found.params if params is None else params)
     if reason := _repetition(history, found, files, point):
-        raise Misuse(f"{found.name} {reason}; edit it, or drop it with `loopty drop {found.name}`")
+        raise Misuse(f"{found.name} {reason}; edit it, or drop it with `loopty draft drop {found.name}`")
     given = point if point != found.params else None
     return [NodeSealed(node, files.commit, files.tree, files.declared, given, operator)]
 
@@ -43,9 +43,9 @@ def _repetition(history: History, draft: Node, files: CommittedFiles, params: Pa
     twins = (history.twin(draft.id.run, pool, identity(files.tree, params)) for pool in SEARCH_POOLS)
     if twin := next((history[node] for node in twins if node), None):
         if may_ask_again(twin):
-            return f"is the same as {twin.name}, which is undecided: `loopty remeasure {twin.name}` asks again"
+            return f"is the same as {twin.name}, which is undecided: `loopty node recheck {twin.name}` asks again"
         verdict = twin.verdict or "no verdict yet"
-        return f"is the same as {twin.name} ({verdict}), which `loopty replay {twin.name}` measures again"
+        return f"is the same as {twin.name} ({verdict}), which `loopty measure replay {twin.name}` measures again"
     return None
 
 
@@ -67,7 +67,7 @@ def accept_held(history: History, node: NodeId, why: str) -> list[Event]:
     if best != found.against:
         raise Misuse(
             f"{found.name} was not compared with {history.name(best) if best else 'any node'}, the best one now: "
-            f"make a new one from it with `loopty new --parent {found.name}`"
+            f"make a new one from it with `loopty draft new --parent {found.name}`"
         )
     return [NodeJudged(node, Verdict.KEPT, f"accepted by hand: {why}", found.against, found.effect)]
 

@@ -21,7 +21,7 @@ _FOLDER_NAME = re.compile(r"\d+\.x\d+\.[0-9a-f]+")
 def newest_run(history: History, run: int | None = None) -> int:
     """Return the number of the named run, else of the newest, preferring one that has something to show."""
     if not history.runs:
-        raise Misuse("nothing has run here yet: start with `loopty optimize`")
+        raise Misuse("nothing has run here yet: start with `loopty run`")
     if run is not None and run not in history.runs:
         known = ", ".join(map(str, history.runs))
         raise Misuse(
@@ -74,7 +74,7 @@ def best_node(history: History) -> NodeId:
                 f"there is no best node: the baseline gave no result: {root.reason}; `loopty status` says the "
                 "cause and the remedy"
             )
-        raise Misuse("there is no best node yet: run `loopty optimize` first")
+        raise Misuse("there is no best node yet: run `loopty run` first")
     return best
 
 

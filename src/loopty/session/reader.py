@@ -151,7 +151,7 @@ class CampaignReader:
     def send_files(self) -> None:
         """Send to the shared store what it has not got yet. Raises Misuse where it does not take it."""
         if (shared := self._shared) is None:
-            raise Misuse("no store is chosen: `loopty ledger --store DIR` or `--store s3://BUCKET/PREFIX`")
+            raise Misuse("no store is chosen: `loopty config ledger --store DIR` or `--store s3://BUCKET/PREFIX`")
         shared.send_now()
 
     @property

@@ -139,7 +139,7 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
     if run.criteria_parts != criteria:
         raise Misuse(
             f"{change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
-            "comparable: start a new run with `loopty optimize`"
+            "comparable: start a new run with `loopty run`"
         )
 
 

@@ -64,7 +64,7 @@ class SavedRecord:
     def history(self) -> History:
         history = self.ledger.history(self._on_progress)
         if not history.runs:
-            raise Misuse("nothing has run here yet: start with `loopty optimize`")
+            raise Misuse("nothing has run here yet: start with `loopty run`")
         return history
 
     @functools.cached_property
@@ -101,7 +101,7 @@ class SavedRecord:
         Looks at every event and node or at the newest ones, and at every node that was read before.
         """
         flaw = self.ledger.flaw(newest_events, newest_nodes)
-        remedy = "its claims are not loopty's own: measure what you rely on with `loopty replay`"
+        remedy = "its claims are not loopty's own: measure what you rely on with `loopty measure replay`"
         edited = f"the ledger was changed by hand ({flaw}): {remedy}" if flaw else None
         return "; ".join(filter(None, (edited, self.unreadable))) or None
 
@@ -125,5 +125,5 @@ def _find_state(folders: GitFolders) -> StateFolder:
     state = StateFolder.of(folders)
     if not state.has_ledger():
         old = f" ({OLD_LEDGER})" if state.has_old_ledger() else ""
-        raise Misuse(f"nothing has run here yet: start with `loopty init`, then `loopty optimize`{old}")
+        raise Misuse(f"nothing has run here yet: start with `loopty init`, then `loopty run`{old}")
     return state

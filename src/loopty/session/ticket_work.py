@@ -92,7 +92,7 @@ class TicketWork:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             while not self._node(root).verdict:
                 if self._node(root).running:
-                    time.sleep(_POLL_SECONDS)  # `loopty optimize` measures it
+                    time.sleep(_POLL_SECONDS)  # `loopty run` measures it
                     continue
                 runner = context.trial_runner(run, context.executor(unsafe=False, run=run))
                 if run_to_verdict(runner, self._node(root)).verdict is None:

@@ -199,7 +199,7 @@ def _require_budget(context: CampaignContext, history: History, node: Node) -> N
 def require_limit(reason: str | None) -> None:
     """Raise Misuse where a pool pays for no more."""
     if reason:
-        raise Misuse(f"{reason}: raise the limit under [pools] in loopty.toml")
+        raise Misuse(f"{reason}: raise the limit under [budget] in loopty.toml")
 
 
 def _refuse_flood(tickets: Tickets, client: str) -> None:

@@ -131,7 +131,7 @@ def requests_text(requests: Collection[TaskRequest]) -> str:
 
 def refusal_text(requests: Collection[TaskRequest]) -> str:
     """Say why a task does not run, with the remedy."""
-    remedy = f"if it may have that: `loopty trust`, or --trust in a script; else edit {_places(requests)}"
+    remedy = f"if it may have that: `loopty config trust`, or --trust in a script; else edit {_places(requests)}"
     return f"{requests_text(requests)}\n{remedy}"
 
 

@@ -60,7 +60,7 @@ def control_hint(status: RunStatus) -> str:
 def closing_text(
     status: RunStatus, reason: str, columns: int = 80, terminal: Terminal | None = None, tally: Tally | None = None
 ) -> str:
-    """Return the closing lines of `loopty optimize`."""
+    """Return the closing lines of `loopty run`."""
     terminal = terminal or Terminal()
     lines = [
         terminal.paint(line, fact.style)
@@ -94,7 +94,7 @@ def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact
     if status.stalls:
         yield Fact("outage", stalls_text(status), "warn")
     if status.tokens or status.money_usd:
-        yield Fact("models", f"{usage_text(status)}; details: loopty spend")
+        yield Fact("models", f"{usage_text(status)}; details: loopty model cost")
     yield from next_steps(status)
 
 

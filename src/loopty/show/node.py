@@ -204,7 +204,7 @@ def node_text(
     node = detail.node
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
-    waiting = f"unjudged again: loopty remeasure {node.name}" if node.reopened_for else waiting
+    waiting = f"unjudged again: loopty node recheck {node.name}" if node.reopened_for else waiting
     state = node.verdict or (
         "dropped" if node.dropped else "draft" if node.draft else "running" if node.running else waiting
     )
@@ -295,7 +295,7 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         lost = f", {node.losses} lost when their process died" if node.losses else ""
         yield Fact("trials", f"{plural(node.trials, 'trial')}{lost}")
     if node.files_removed:
-        yield Fact("files", "removed by loopty gc: commit, folder and logs", "warn")
+        yield Fact("files", "removed by loopty system gc: commit, folder and logs", "warn")
         return
     if not node.draft:
         yield Fact("commit", node.commit)

@@ -175,7 +175,7 @@ def operators_text(report: OperatorReport, columns: int = 80, terminal: Terminal
     """Format the arms of a run, the kinds of changes by their tags, and how different the newest changes are."""
     terminal = terminal or Terminal()
     if not report.rows:
-        return terminal.render(f"run {report.run} has no proposal yet: start with `loopty optimize`")
+        return terminal.render(f"run {report.run} has no proposal yet: start with `loopty run`")
     lines = [terminal.paint(f"run {report.run}, {report.pool}s", "strong")]
     lines += _table("operator, model", report.rows, columns, terminal)
     lines += _table("kind", report.kinds, columns, terminal)
@@ -187,7 +187,7 @@ def _facts(report: OperatorReport) -> Iterator[Fact]:
     found = report.diversity
     text = f"{found.bits:.1f} of {found.most_bits:.1f} bits in the newest {plural(found.changes, 'change')}"
     if found.is_low:
-        text += ": most change the same place in the same way; try other `parents`, or `loopty direct`"
+        text += ": most change the same place in the same way; try other `parents`, or `loopty model direct`"
     yield Fact("diversity", text, "warn" if found.is_low else "")
     for model, forms in report.forms.items():
         counts = (f"{name} {count.usable} of {count.asked}" for name, count in sorted(forms.items()))

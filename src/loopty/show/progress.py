@@ -1,4 +1,4 @@
-"""Progress of `loopty optimize` while it runs: live on a terminal, plain lines elsewhere."""
+"""Progress of `loopty run` while it runs: live on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class RunState(StrEnum):
     RUNNING = "running"
     STOPPED = "stopped"
     LOST = "lost"
-    """Its process died without ending the session; the next `loopty optimize` resumes it."""
+    """Its process died without ending the session; the next `loopty run` resumes it."""
     IDLE = "idle"
     """No session has driven it yet."""
 

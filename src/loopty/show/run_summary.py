@@ -153,7 +153,7 @@ def _what_changed(summary: RunSummary) -> Iterator[Part]:
         steps.insert(1, f"… {plural(summary.hidden_steps, 'more step')} …")
     yield Bullets(tuple(steps))
     if summary.change is None:
-        yield Paragraph("Its files were removed by `loopty gc`.")
+        yield Paragraph("Its files were removed by `loopty system gc`.")
         return
     if params := summary.change.params:
         changes = ((name, value_text(before), value_text(after)) for name, (before, after) in params.items())
@@ -290,9 +290,9 @@ def _reproduction(summary: RunSummary) -> Iterator[Part]:
     name = summary.winner.node.name
     yield Bullets(
         (
-            f"`loopty replay {name}` measures it again from nothing",
+            f"`loopty measure replay {name}` measures it again from nothing",
             f"`loopty show {name}` shows everything that is recorded about it",
-            f"`loopty export {name}` packs it for another machine",
+            f"`loopty export node {name}` packs it for another machine",
         )
     )
 

@@ -74,7 +74,7 @@ class FocusNode(Record):
 
 
 class SearchContext(Record):
-    """Everything that `loopty context` says, in its order."""
+    """Everything that `loopty agent context` says, in its order."""
 
     task: Task | None
     status: RunStatus
@@ -235,7 +235,7 @@ def _advice(where: RunStatus, summary: SearchSummary, cost: AttemptCost) -> Iter
             yield f"{count.misses_in_row} misses in a row on {surface}: leave it"
             break
     if where.left and where.left.attempts == 0:
-        yield "no attempt is left: raise attempts under [pools] in loopty.toml"
+        yield "no attempt is left: raise attempts under [budget] in loopty.toml"
 
 
 FEWEST_WORDS = 60

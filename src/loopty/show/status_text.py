@@ -174,7 +174,7 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
     if status.state is RunState.RUNNING:
         state += f" ({owner_text(status.driver)})"
     elif status.state is RunState.LOST:
-        state += f": {owner_text(status.driver)} died; `loopty optimize` resumes it"
+        state += f": {owner_text(status.driver)} died; `loopty run` resumes it"
     if status.awaited:
         state = f"{state}: {awaited_text(status.awaited)}"
     if status.is_paused:
@@ -249,7 +249,9 @@ def _present_facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
     if tally and (more := len(tally.withdrawn) - _MAX_WITHDRAWN) > 0:
         yield Fact("", f"and {more} more")
     if tally and tally.reopened:
-        yield Fact("unjudged", f"{plural(len(tally.reopened), 'node')} lost only against those: loopty remeasure")
+        yield Fact(
+            "unjudged", f"{plural(len(tally.reopened), 'node')} lost only against those: loopty node recheck"
+        )
     if tally and (kept := false_keeps_text(tally.false_keeps)):
         yield Fact("kept", kept)
     if status.rung:
@@ -310,13 +312,13 @@ def next_steps(status: RunStatus) -> Iterator[Fact]:
     for node in status.held[:1]:
         name = node_name(node.node, node.handle)
         yield Fact("look at it", f"loopty show {name}", "dim")
-        yield Fact("accept it", f"loopty accept {name} --why TEXT", "dim")
+        yield Fact("accept it", f"loopty node approve {name} --why TEXT", "dim")
     leader = status.control if status.control_leads else status.best
     has_gain = leader is not None and leader.over_baseline is not None
     if status.is_paused:
         yield Fact("continue", "loopty resume", "dim")
     elif status.state is RunState.LOST or (status.state is RunState.IDLE and not has_gain):
-        yield Fact("continue", "loopty optimize", "dim")
+        yield Fact("continue", "loopty run", "dim")
     if leader is None or not has_gain:
         if status.baseline:
             yield Fact("see what was tried", "loopty tree", "dim")

@@ -182,7 +182,7 @@ class Tally(Record):
     withdrawn: tuple[WithdrawnVerdict, ...]
     """Verdicts that were taken back, those of descendants of a cheat included."""
     reopened: tuple[NodeId, ...]
-    """Nodes that lost only against a withdrawn one and wait for `loopty remeasure`."""
+    """Nodes that lost only against a withdrawn one and wait for `loopty node recheck`."""
     over_control: Uplift | None
     false_keeps: FalseKeeps
 

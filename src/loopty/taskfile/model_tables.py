@@ -169,7 +169,7 @@ def check_shares(roles: Roles, pools: Pools, checker: Checker) -> None:
         elif not 0 < share <= 1:
             checker.add_fault(("roles", "shares", name), f"is {share:g}: a share is more than 0 and at most 1")
     if roles.shares and pools.tokens is None and pools.money_usd is None:
-        checker.add_fault(("roles", "shares"), "divide tokens or money_usd of [pools]: set one of them")
+        checker.add_fault(("roles", "shares"), "divide tokens or money_usd of [budget]: set one of them")
     if sum(roles.shares.values()) > 1 + 1e-9:
         checker.add_fault(("roles", "shares"), "add up to more than 1: they are parts of one budget")
     if roles.allocation == "adaptive" and not roles.shares:

@@ -25,7 +25,7 @@ _HEAD = """\
 ## The ten keys that you write
 
 ```toml
-statement = "Parse Markdown faster, with the same output"  # 1. the goal, for you and for models
+goal = "Parse Markdown faster, with the same output"  # 1. the goal, for you and for models
 
 [benchmark]
 command = "python3 bench.py"          # 2. what scores a candidate, run in its files
@@ -42,7 +42,7 @@ write = ["src/**"]                    # 6. the editable files; all others are re
 name = "tests"
 command = "python3 -m pytest -q tests"
 
-[pools]
+[budget]
 attempts = 200                        # 8. the budget: attempts, wall_seconds, tokens, money_usd, …
 
 [proposer]
@@ -67,7 +67,7 @@ Paths are relative to the top of the repository, or to the folder of this file i
 matches within one folder, `**` any depth. Times are in seconds, sizes in MB.
 
 The benchmark's files are protected: no proposal may change them. If you change the benchmark, the objective or the
-limits, scores are no longer comparable, so a new run begins: `loopty optimize` says which file or key changed, and
+limits, scores are no longer comparable, so a new run begins: `loopty run` says which file or key changed, and
 measures the best of the run before first if it still fits. `--from NODE` names another, `--from baseline` none.
 With `--new-run` nothing is carried over unless you name it. A changed budget continues the run.
 
@@ -75,7 +75,7 @@ A trial has no network and sees none of your other files. Keys that reach outsid
 `data`, …) need your permission once: see [trust](trust.md).
 
 Results that vary are measured again before a node is kept ([the judge](judge.md)); you need no key for that. Set
-`tolerance` of a metric to the smallest gain that you would merge. Set `control` under `[pools]` to see what chance
+`tolerance` of a metric to the smallest gain that you would merge. Set `control` under `[budget]` to see what chance
 alone reaches. Set `isolated` if a candidate could reach the answers or the clock ([isolated](isolated.md)).
 
 `width` trials run at once. By default `loopty init` measures what a trial needs.

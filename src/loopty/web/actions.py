@@ -124,18 +124,18 @@ class Actions:
 
     def _resume(self, body: Body) -> str:
         is_driven = self.campaign.resume(self._run(body))
-        return "The run goes on." if is_driven else "The run may go on: start it with `loopty optimize`."
+        return "The run goes on." if is_driven else "The run may go on: start it with `loopty run`."
 
     def _plan_resume(self, body: Body) -> tuple[str, list[str]]:
         return "New trials and questions start again.", ["resume", f"--run={self._run(body)}"]
 
     def _stop(self, body: Body) -> str:
         self.campaign.stop(_text(body, "why"), self._run(body))
-        return "The session ends now; `loopty optimize` resumes it."
+        return "The session ends now; `loopty run` resumes it."
 
     def _plan_stop(self, body: Body) -> tuple[str, list[str]]:
         run = self._run(body)
-        words = f"{self._trials(run)} running trials are cancelled and cost no attempt; `loopty optimize` resumes."
+        words = f"{self._trials(run)} running trials are cancelled and cost no attempt; `loopty run` resumes."
         return words, ["stop", f"--run={run}"]
 
     def _discard(self, body: Body) -> str:

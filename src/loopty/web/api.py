@@ -159,7 +159,7 @@ class DashboardApi:
     @property
     def reader(self) -> CampaignReader:
         if self.feed.reader is None:
-            raise Misuse("nothing has run here yet: start with `loopty optimize`")
+            raise Misuse("nothing has run here yet: start with `loopty run`")
         return self.feed.reader
 
     def task(self) -> Task | None:

@@ -277,7 +277,7 @@ class RecordFeed:
     @property
     def history(self) -> History:
         if self.reader is None:
-            raise Misuse("nothing has run here yet: start with `loopty optimize`")
+            raise Misuse("nothing has run here yet: start with `loopty run`")
         return self.reader.record.history
 
     @property

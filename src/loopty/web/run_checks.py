@@ -125,7 +125,7 @@ def _check(name: str, state: str, text: str, detail: str = "") -> dict[str, str]
 
 def _over_control(uplift: Uplift | None) -> dict[str, str]:
     if uplift is None:
-        return _check("uplift", "missing", "no random control", "[pools] control")
+        return _check("uplift", "missing", "no random control", "[budget] control")
     detail = f"{max(uplift.ahead, 0):,} of {uplift.attempts:,} ahead"
     if uplift.words is UpliftWords.BETTER:
         return _check("uplift", "pass", f"{uplift.amount:+.4g} over random", detail)
@@ -139,7 +139,7 @@ def _held_out(status: RunStatus, audits: Sequence[AuditRow] | None, has_split: b
     best = status.best.node if status.best else None
     rows = [row for row in audits or () if row.node == best and row.survives is not None]
     if not rows:
-        return _check("held-out", "missing", "best not audited yet", "loopty audit")
+        return _check("held-out", "missing", "best not audited yet", "loopty measure audit")
     newest = rows[-1]
     share = newest.survives or 0.0
     flags = "; ".join(flag.words for flag in newest.flags)
@@ -200,12 +200,12 @@ def run_alerts(
 
     session = Session.of(history.runs[status.run])
     if status.state is RunState.LOST:
-        add("lost", "bad", "The process that drove this run died. No finished trial is lost.", "loopty optimize")
+        add("lost", "bad", "The process that drove this run died. No finished trial is lost.", "loopty run")
     if status.without_baseline:
         text = f"The baseline gave no result: {status.without_baseline[:300]}"
-        add("baseline", "bad", text, "fix the benchmark, then: loopty optimize")
+        add("baseline", "bad", text, "fix the benchmark, then: loopty run")
     if status.state is RunState.STOPPED and session.stalls and "unavailable" in status.reason:
-        add("stalled", "bad", f"A model is unavailable: {status.reason[:300]}", "loopty optimize")
+        add("stalled", "bad", f"A model is unavailable: {status.reason[:300]}", "loopty run")
     if awaited := status.awaited:
         text = f"The run waits for {awaited.name[:200]}, which has not answered for {awaited.seconds:.0f} s."
         add("awaited", "info", text, "")
@@ -216,7 +216,7 @@ def run_alerts(
             "held",
             "warn",
             f"It is {above}, and counts for nothing until you accept it.",
-            f"loopty accept @{row['node']['handle']}",
+            f"loopty node approve @{row['node']['handle']}",
             row["node"],
             row["at"],
         )
@@ -229,7 +229,7 @@ def run_alerts(
         if pool["limit"] and pool["used"] >= _ALMOST_SPENT * pool["limit"]:
             share = 100 * pool["used"] / pool["limit"]
             level = "warn" if share >= 100 else "info"
-            add("budget", level, f"{share:.0f} % of the {pool['pool']} budget is spent.", "loopty budget")
+            add("budget", level, f"{share:.0f} % of the {pool['pool']} budget is spent.", "loopty config budget")
     if status.is_paused:
         why = f": {status.pause_reason[:200]}" if status.pause_reason else ""
         add("paused", "info", f"The run is paused{why}. Nothing new starts.", "loopty resume")

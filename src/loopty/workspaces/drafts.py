@@ -104,12 +104,14 @@ def edits_in(
     """
     try:
         if not folder.exists() or not layout.exists():
-            raise Misuse(f"the draft's directory {folder.shown_path} is gone: make a new node with `loopty new`")
+            raise Misuse(
+                f"the draft's directory {folder.shown_path} is gone: make a new node with `loopty draft new`"
+            )
         laid_out = untrusted_files.json_object(layout.read())
     except UnsafePath as error:
         raise Misuse(f"{error}; a draft is a directory of your own") from None
     except Unreadable as error:
-        raise Misuse(f"{layout.shown_path} {error}: make a new node with `loopty new`") from None
+        raise Misuse(f"{layout.shown_path} {error}: make a new node with `loopty draft new`") from None
     entries = dict(entries_below(folder))
     touched = [path for path, signature in entries.items() if laid_out.get(path) != signature]
     left_out = set(files_to_ignore([path for path in touched if path not in laid_out]))

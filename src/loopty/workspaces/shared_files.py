@@ -170,7 +170,7 @@ class SharedFiles:
         if content is None:
             raise StoreFault(
                 f"the store {self._store.shown} has no {name}: the clone that made it has not sent it yet "
-                "(`loopty ledger --send` there)"
+                "(`loopty config ledger --send` there)"
             )
         if hashlib.sha256(content).hexdigest() != digest:
             raise StoreFault(

@@ -65,7 +65,7 @@ def test_a_recipe_says_how_to_use_it_and_that_nothing_stays(name):
     first = lines.index("[executor]")
     table = tomllib.loads("\n".join(lines[first : lines.index("", first)]))["executor"]
     assert ExecutorSpec(**table).kind == "pool"
-    file = re.search(rf"loopty worker --recipe {name} > (\S+)", text)[1]
+    file = re.search(rf"loopty system worker --recipe {name} > (\S+)", text)[1]
     assert file in table["start"]
     assert re.search(r"(No job|Nothing rented) stays", text)
     assert "--patience 120" in text.replace('", "', " ")
@@ -167,7 +167,7 @@ async def test_skypilots_own_parsers_read_the_options_and_the_task(sky, environm
     launch, down = map(json.loads, called())
     assert (launch["verb"], down["verb"], down["clusters"]) == ("launch", "down", launch["clusters"])
     task = launch["task"]
-    assert task["run"] == "timeout 600m loopty worker --trust --patience 120"
+    assert task["run"] == "timeout 600m loopty system worker --trust --patience 120"
     assert f"pip install 'loopty=={__version__}'" in task["setup"]
     assert task["resources"] == {
         "infra": "aws",

@@ -120,7 +120,7 @@ async def test_time_without_a_worker_is_no_success(tmp_path, monkeypatch, joins,
 
 @pytest.mark.parametrize("host", ["slurm:gpu?workers=8", "sky:aws", "modal:"])
 def test_an_entry_of_a_scheduler_names_the_recipe(host):
-    with pytest.raises(Misuse, match=f"loopty worker --recipe {host.partition(':')[0]}"):
+    with pytest.raises(Misuse, match=f"loopty system worker --recipe {host.partition(':')[0]}"):
         require_hosts([host])
 
 

@@ -79,7 +79,7 @@ def test_the_sender_keeps_the_order_says_a_failure_once_and_leaves_out_what_is_n
     sender.close()
     assert len(said) == 1
     assert "the command did not take a notice" in said[0]
-    assert "loopty notify --test" in said[0]
+    assert "loopty config notify --test" in said[0]
 
 
 def config(tmp_path, text: str) -> dict[str, str]:

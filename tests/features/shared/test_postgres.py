@@ -130,7 +130,7 @@ def test_a_driver_that_was_taken_for_dead_and_comes_back_changes_nothing(driver,
     for _ in range(2):
         with pytest.raises(LostLease, match="was taken for dead") as refusal:
             recorder.record(child_events)
-    assert "`loopty optimize` goes on" in str(refusal.value)
+    assert "`loopty run` goes on" in str(refusal.value)
     assert list(ledger.read()) == before
     assert ledger.flaw() is None
 

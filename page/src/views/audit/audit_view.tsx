@@ -137,8 +137,8 @@ export function AuditView(): JSX.Element {
                 <Empty title={data.has_split ? "No audit yet" : "This task holds nothing out"}>
                   <p>
                     {data.has_split
-                      ? "loopty audit runs the best node on data that the search never saw."
-                      : "Name held-out data in loopty.toml, and loopty audit tells how much of the gain is real."}
+                      ? "loopty measure audit runs the best node on data that the search never saw."
+                      : "Name held-out data in loopty.toml, and loopty measure audit tells how much of the gain is real."}
                   </p>
                 </Empty>
               </Card>

@@ -128,7 +128,7 @@ export function CompareRuns({ seg }: { seg: JSX.Element }): JSX.Element {
           {seg}
         </div>
         <Empty title="Two runs are needed">
-          <p>A second one begins when the benchmark or the task changes, or with loopty optimize --new-run.</p>
+          <p>A second one begins when the benchmark or the task changes, or with loopty run --new-run.</p>
         </Empty>
       </>
     );

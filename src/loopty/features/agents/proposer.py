@@ -232,7 +232,7 @@ class AgentFleet:
             until = time.strftime("%H:%M", time.localtime(account.benched_until))
             texts.append(f"{member.name} is benched until {until}, because {account.bench_reason}")
         return (
-            f"{'; '.join(texts)}; `loopty optimize` goes on then, or at once after a change of its options "
+            f"{'; '.join(texts)}; `loopty run` goes on then, or at once after a change of its options "
             "(an attempt was not charged)"
         )
 

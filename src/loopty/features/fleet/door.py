@@ -50,7 +50,7 @@ class WorkerUrl(Record):
                 raise ValueError
         except ValueError:
             raise Misuse(
-                f"this is not the URL of a driver: copy the whole line that `loopty optimize --listen` shows, "
+                f"this is not the URL of a driver: copy the whole line that `loopty run --listen` shows, "
                 f"as in {SCHEME}://TOKEN@HOST:PORT/?certificate=DIGEST"
             ) from None
         return cls(parts.hostname, parts.port, parts.username, digest)

@@ -80,7 +80,7 @@ def worker_command(host: str) -> list[str]:
     if (scheme := host.partition(":")[0]) in RECIPES:
         raise Misuse(
             f"[executor] hosts names {host!r}: such workers are started by a command, `start`; "
-            f"`loopty worker --recipe {scheme}` prints one with its lines of loopty.toml"
+            f"`loopty system worker --recipe {scheme}` prints one with its lines of loopty.toml"
         )
     if not host.startswith("ssh:"):
         folder = Path(host).expanduser()

@@ -367,7 +367,9 @@ class WorkerPool:
                     continue
                 if reason:
                     lost = f" after {losses[-1]}" if losses else ""
-                    raise WorkerOutage(f"no worker can run trials: {reason}{lost}; add one with `loopty worker`")
+                    raise WorkerOutage(
+                        f"no worker can run trials: {reason}{lost}; add one with `loopty system worker`"
+                    )
             await _wait_for_any((changed, cancel), 1.0)
         return None
 
@@ -411,7 +413,7 @@ class WorkerPool:
         token = greeting.fields.get("token")
         is_token = isinstance(token, str) and hmac.compare_digest(token.encode(), self._terms.token.encode())
         if greeting.kind != "hello" or not (is_known or is_token):
-            return "the URL is not, or no longer, that of this campaign: copy the one that `loopty optimize` shows"
+            return "the URL is not, or no longer, that of this campaign: copy the one that `loopty run` shows"
         version = greeting.fields.get("version")
         if version != __version__:
             shown = _plain_text(str(version), 20)

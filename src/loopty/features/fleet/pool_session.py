@@ -262,7 +262,7 @@ class PoolSession:
         self._forget_workers()
         if spec.listen:
             self._url = str(await self._door.open(spec.listen))
-            context.say(f"on each machine that should run trials: loopty worker '{self._url}'")
+            context.say(f"on each machine that should run trials: loopty system worker '{self._url}'")
         self._hosts.start()
         present = Cohorts.of(context.history.runs[self._run]).fingerprint
         first = await self.pool.wait_for_worker(lambda _: True)

@@ -1,4 +1,4 @@
-"""`loopty worker`: join a driver, keep its baselines by content, run its trials here, and join again."""
+"""`loopty system worker`: join a driver, keep its baselines by content, run its trials here, and join again."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class NoticeSender:
                 receiver = failure.partition(" did not")[0]
                 if receiver not in self._said:
                     self._said.add(receiver)
-                    self._say(f"warning: {failure}; `loopty notify --test` tries again")
+                    self._say(f"warning: {failure}; `loopty config notify --test` tries again")
 
 
 def _receivers(settings: NoticeSettings) -> Iterator[tuple[str, Callable[[Notice], None]]]:

@@ -150,7 +150,7 @@ _MOST_RESULT_NAMES = 4
 _PROPOSERS = {
     "mutate": "random edits, a control and a demonstration; on real code a model or an agent is wanted: "
     'kind = "llm-code" under [proposer] with a model under [roles.evolver], or kind = "agent"; or let '
-    "your coding agent drive loopty: `loopty install HOST`",
+    "your coding agent drive loopty: `loopty agent install HOST`",
     "random": "random values of the parameters; {samplers} adds samplers that learn, as tpe",
     "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
 }

@@ -82,7 +82,7 @@ seed = 0    # the same seed repeats the same experiments
 {_line(draft, "memory_mb", draft.memory_mb)}
 {_line(draft, "disk_mb", draft.disk_mb)}
 {_other_limits(draft)}
-{_profile(draft)}[pools]                             # for the whole run
+{_profile(draft)}[budget]                             # for the whole run
 attempts = {draft.attempts}
 # control = {draft.attempts}      # random trials for comparison: is the search better than chance?
 # wall_seconds = 3600
@@ -114,10 +114,12 @@ def _stages(draft: TaskDraft) -> str:
 
 def _audit(draft: TaskDraft) -> str:
     if draft.audit_command:
-        head = "[audit]                             # other examples than those of the search: loopty audit"
+        head = (
+            "[audit]                             # other examples than those of the search: loopty measure audit"
+        )
         return f"{head}\ncommand = {toml_value(draft.audit_command)}\n"
     return """\
-# [audit]                           # the held-out split, which the search never sees: loopty audit
+# [audit]                           # the held-out split, which the search never sees: loopty measure audit
 # files = ["held_out/**"]
 """
 

@@ -134,7 +134,7 @@ class DirectoryStore:
         except FileNotFoundError:
             raise StoreFault(
                 f"{self._root} is no store of loopty, or its file system is not mounted here: mount it, or make "
-                f"it a store with `loopty ledger --store {self._root}`"
+                f"it a store with `loopty config ledger --store {self._root}`"
             ) from None
 
     @contextlib.contextmanager

@@ -310,7 +310,7 @@ class PostgresDatabase:
             f"this process ({self.owner.rpartition(':')[0]}) was taken for dead, because it did not renew its "
             f"lease for {LEASE_SECONDS:g} s (it was stopped, or cut off from the server), and another one closed "
             "what it had begun: nothing more of it is recorded. `loopty status` says who drives the run now; "
-            "`loopty optimize` goes on when nobody does"
+            "`loopty run` goes on when nobody does"
         )
 
     @sound_answers()

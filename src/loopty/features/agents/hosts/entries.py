@@ -128,8 +128,8 @@ class JsonEntry(Record):
         return json.dumps(whole, indent=found[1] if found else 2, ensure_ascii=False) + "\n"
 
 
-_BEGIN = "# Written by `loopty install`; `loopty uninstall` removes it."
-_END = "# End of what `loopty install` wrote."
+_BEGIN = "# Written by `loopty agent install`; `loopty agent uninstall` removes it."
+_END = "# End of what `loopty agent install` wrote."
 _BLOCK = re.compile(rf"\n?^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}\n?", re.MULTILINE | re.DOTALL)
 
 
@@ -179,7 +179,7 @@ def _quote(text: str) -> str:
 
 
 _FOLDER = Path(__file__).parent / "plugins"
-_OWN_LINE = "// Written by `loopty install`"
+_OWN_LINE = "// Written by `loopty agent install`"
 
 
 class PluginEntry(Record):

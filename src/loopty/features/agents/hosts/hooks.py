@@ -68,7 +68,7 @@ def require_subagent_edits(context: CampaignContext, node: Node, environ: Mappin
         return
     remedy = (
         "edits here are for subagents: let one make the change in a draft of its own. "
-        f"If the user wants you to edit: loopty mode {AgentMode.SUBAGENTS_ONLY} off"
+        f"If the user wants you to edit: loopty agent mode {AgentMode.SUBAGENTS_ONLY} off"
     )
     if path := work.edited.get(node.id) or next(_strange_edits(context, node, work), None):
         raise Misuse(f"{node.name}: {one_line(path, 120)} was changed while no subagent was at work, and {remedy}")
@@ -193,7 +193,7 @@ def _announcement(call: HookCall, modes: ModeSettings) -> dict[str, Any]:
     if not off:
         return {}
     settings = "; ".join(map(str, off))
-    return call.tell(f"loopty: {settings}. `loopty mode {off[0].mode} on` changes that here.")
+    return call.tell(f"loopty: {settings}. `loopty agent mode {off[0].mode} on` changes that here.")
 
 
 def _after_tool(
@@ -223,7 +223,7 @@ def _before_tool(call: HookCall, modes: ModeSettings, top: Path) -> dict[str, An
         return {}
     return call.refuse_tool(
         "edits here are for subagents: start one with the skill loopty-subagent and one surface. "
-        f"If the user wants you to edit: loopty mode {AgentMode.SUBAGENTS_ONLY} off"
+        f"If the user wants you to edit: loopty agent mode {AgentMode.SUBAGENTS_ONLY} off"
     )
 
 
@@ -238,5 +238,5 @@ def _at_end_of_turn(
     sessions.put(call.session, replace(session, nudges=session.nudges + 1))
     return call.go_on(
         f"{left.attempts} attempts are left, and the user wants you to go on: call context, choose the next "
-        f"hypothesis, open, edit, submit. If the user told you to stop: loopty mode {AgentMode.AUTONOMOUS} off"
+        f"hypothesis, open, edit, submit. If the user told you to stop: loopty agent mode {AgentMode.AUTONOMOUS} off"
     )

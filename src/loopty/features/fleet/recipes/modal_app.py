@@ -1,7 +1,7 @@
-"""Run a loopty worker in a container of Modal.
+"""Run a loopty system worker in a container of Modal.
 
     uv tool install modal && modal setup
-    loopty worker --recipe modal > ~/loopty_modal.py
+    loopty system worker --recipe modal > ~/loopty_modal.py
 
 In loopty.toml:
 

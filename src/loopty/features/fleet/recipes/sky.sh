@@ -1,8 +1,8 @@
 #!/bin/sh
-# Rent a machine through SkyPilot, run a loopty worker there, and give the machine back.
+# Rent a machine through SkyPilot, run a loopty system worker there, and give the machine back.
 #
 #   uv tool install 'skypilot[aws]'   # an environment of its own, with the names of your clouds
-#   loopty worker --recipe sky > ~/loopty-sky.sh
+#   loopty system worker --recipe sky > ~/loopty-sky.sh
 #
 # In loopty.toml, with the options of your machines as `sky launch` takes them:
 #
@@ -46,7 +46,7 @@ resources:
 setup: |
   command -v bwrap >/dev/null || sudo apt-get install -y bubblewrap || true
   pip install '$install'
-run: timeout ${minutes}m loopty worker --trust --patience 120
+run: timeout ${minutes}m loopty system worker --trust --patience 120
 END
 sky launch --yes --cluster "$name" --secret LOOPTY_WORKER_URL "$@" "$task" &
 wait $!

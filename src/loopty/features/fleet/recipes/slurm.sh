@@ -1,7 +1,7 @@
 #!/bin/sh
-# Run a loopty worker as a Slurm job, in the foreground.
+# Run a loopty system worker as a Slurm job, in the foreground.
 #
-#   loopty worker --recipe slurm > ~/loopty-slurm.sh
+#   loopty system worker --recipe slurm > ~/loopty-slurm.sh
 #
 # In loopty.toml, with the options of your jobs as srun takes them:
 #
@@ -26,5 +26,5 @@ trap : TERM INT HUP # srun gets it as well, and ends its job before it ends itse
 # Of your environment, a job gets these variables alone: the others may hold keys. Add what your programs need.
 srun --job-name=loopty-worker --ntasks=1 --time=600 \
     --export=HOME,PATH,LANG,LD_LIBRARY_PATH,LOOPTY_WORKER_URL "$@" \
-    loopty worker --trust --patience 120 2>&1 |
+    loopty system worker --trust --patience 120 2>&1 |
     (trap '' TERM INT HUP && exec sed -u '/^srun: error: .*: Exited with exit code/d') # after the worker's reason

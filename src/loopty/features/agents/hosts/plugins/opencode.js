@@ -1,4 +1,4 @@
-// Written by `loopty install`; `loopty uninstall` removes it.
+// Written by `loopty agent install`; `loopty agent uninstall` removes it.
 // Tells loopty what agents do here, refuses what it refuses, and lets an agent go on while attempts are left.
 import { spawn } from "node:child_process"
 

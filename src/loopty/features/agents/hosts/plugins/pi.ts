@@ -1,4 +1,4 @@
-// Written by `loopty install`; `loopty uninstall` removes it.
+// Written by `loopty agent install`; `loopty agent uninstall` removes it.
 // Lets an agent go on while attempts are left. pi has no subagents, so edits are refused to nobody.
 import { spawn } from "node:child_process"
 
