@@ -69,6 +69,7 @@ ELSEWHERE = {
     "--fetch": "a network",
     "--arm": "task files",
     "audit": "a held-out split: test_verbs.py has one",
+    "loopty evolve": "an evaluator: end_to_end/test_evolve.py has some",
     "dashboard": "an end: test_verbs.py asks it for a page",
     "evolve": "files of another tool: test_verbs.py has some",
     "replay": "a file from elsewhere",

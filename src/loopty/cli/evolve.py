@@ -96,7 +96,11 @@ def evolve_verb(
     else:
         if files.is_new:
             (files.folder / files.program).touch()
-        _write_task(peer, draft, top, as_json, unsafe, is_checked=not files.is_new)
+        try:
+            _write_task(peer, draft, top, as_json, unsafe, is_checked=not files.is_new)
+        except KeyboardInterrupt:
+            Path(TASK_FILE).unlink(missing_ok=True)  # what was not checked is no task to resume
+            raise
     if known and iterations and here().history.runs:
         here().budget({"attempts": iterations})
     drive(quiet=quiet, as_json=as_json, unsafe=unsafe)
