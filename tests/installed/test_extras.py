@@ -23,10 +23,9 @@ def model(provider: str, **more: str) -> str:
 
 
 NEEDS = {
-    "tpe": (SPACE + proposer("tpe"), "samplers"),
     "cmaes": (SPACE + proposer("cmaes"), "samplers"),
     "gp": (SPACE + proposer("gp"), "gp"),
-    "a rung": (SPACE + proposer("ladder") + '[[proposer.rungs]]\nkind = "tpe"\n', "samplers"),
+    "a rung": (SPACE + proposer("ladder") + '[[proposer.rungs]]\nkind = "cmaes"\n', "samplers"),
     "a tuner": (proposer("mutate") + '[tune]\nslice = "dev"\nsampler = "tpe"\n', "samplers"),
     "a model": (model("openai") + proposer("llm-code"), "models"),
     "Anthropic": (model("anthropic") + proposer("llm-code"), "anthropic"),

@@ -75,7 +75,6 @@ def next_pending(history: History, run: int, pool: Pool) -> Node | None:
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
-_LONG_TRIAL_SECONDS = 30.0
 
 
 class Loop:
@@ -143,8 +142,8 @@ class Loop:
 
     def _question_slots(self) -> int:
         """Return how many questions may be open at once."""
-        width = self.trial_runner.executor.width
-        return self._paces().slots(width) if self._pools.questions == 0 else self._pools.questions or width
+        said, width = self._pools.questions, self.trial_runner.executor.width
+        return self._paces().slots(width) if said == 0 else said or width
 
     def _paces(self) -> Paces:
         return Paces.of(self.run, Pool.ATTEMPT) or Paces.before_the_first(self.history[self.run.root])
@@ -275,16 +274,11 @@ class Loop:
                 return
             elif not self._fill_slot(claims):
                 break
-        most = self._most_ahead()
+        most = self._paces().ahead(width) if self._pools.questions is None else self._question_slots()
         for pool in self._proposers if most else ():
             is_asked = pool not in self._not_ahead and not self._cancel.is_set()
             while is_asked and self._questions.can_ask_ahead(pool, most) and self._wants_question(pool):
                 self._questions.ask(pool, self._trials_ended, early=True)
-
-    def _most_ahead(self) -> int:
-        """Return how many proposals are asked for while trials run."""
-        due = self._paces().ahead(self.trial_runner.executor.width)
-        return due if self._pools.questions is None else self._question_slots()
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.

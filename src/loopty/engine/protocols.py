@@ -41,7 +41,6 @@ class Purse(Protocol):
 
     def left(self, role: str) -> Mapping[str, float]:
         """Return what the role may still spend, as `tokens` and `money_usd`; without those that have no cap."""
-        ...
 
     def record_settled(self) -> None:
         """Record what was charged, before it is recorded with the next decision."""
