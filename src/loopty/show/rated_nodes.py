@@ -144,8 +144,8 @@ class _Rating:
             return rate_whole(self._history, self._history[self._history.node_of_handle(handle)], self._present)
         fingerprint, is_comparable, is_foreign, _ = look
         score = own if is_comparable else None
-        what = order, handle, pool, verdict, ending, fingerprint
-        return RatedNode(*what, own, score, rate, repeats, is_comparable, is_foreign)
+        what, scores = (order, handle, pool, verdict, ending, fingerprint), (own, score)
+        return RatedNode(*what, *scores, rate, repeats, is_comparable, is_foreign)
 
     def _look(self, facts: NodeFacts) -> _Look:
         fingerprint, metric = json.loads(facts.basis)

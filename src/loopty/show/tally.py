@@ -117,7 +117,7 @@ def uplift_of_pairs(metric: str, pairs: Sequence[tuple[float, float]]) -> Uplift
         words = UpliftWords.BETTER if won > lost else UpliftWords.WORSE
     elif chance_of_wins(won + lost, 0) > SURPRISING:
         words = UpliftWords.TOO_FEW
-    return Uplift(metric, amount, len(pairs), won, lost, chance, words)
+    return Uplift(metric, amount, pairs=len(pairs), won=won, lost=lost, chance=chance, words=words)
 
 
 def _is_ended(node: RatedNode, fingerprint: str) -> bool:

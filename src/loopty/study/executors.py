@@ -64,12 +64,12 @@ class TrialMaker:
                 self._lay_out(trial, folder)
             yield Trial(
                 trial.node.name,
-                trial.node.order - 1,
-                trial.node.params,
-                self.space,
-                f"{self._seed} {trial.node.id} {trial.number}",
-                lambda rows: on_metrics(rows, self._directions),
-                folder,
+                number=trial.node.order - 1,
+                params=trial.node.params,
+                space=self.space,
+                seed=f"{self._seed} {trial.node.id} {trial.number}",
+                should_stop=lambda rows: on_metrics(rows, self._directions),
+                folder=folder,
             )
 
 
@@ -245,7 +245,7 @@ def _serve(pipe: Connection, objective: Objective, restrict: Callable[[], None] 
             name, number, params, parameters, state, folder = pipe.recv()
         except EOFError:
             return
-        handle = Trial(name, number, params, Space(parameters), "", ask, folder)
+        handle = Trial(name, number, params, Space(parameters), seed="", should_stop=ask, folder=folder)
         handle.generator.setstate(state)
         called = call_objective(objective, handle)
         outcome = called if isinstance(called, Outcome) else asyncio.run(_alone(called))

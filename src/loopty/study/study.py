@@ -268,7 +268,9 @@ class Study:
         stopper.executor = executor
         limits = {"patience": patience, "target": target, **(budget or {})}
         try:
-            self.finish = self._drive(executor, stopper, trials, timeout, limits, workers, progress)
+            self.finish = self._drive(
+                executor, stopper, limits, trials=trials, timeout=timeout, workers=workers, progress=progress
+            )
         finally:
             if isinstance(executor, Processes):
                 executor.close()
@@ -277,9 +279,10 @@ class Study:
         self,
         executor: InProcess | Processes,
         stopper: _Stopper,
+        limits: Mapping[str, Any],
+        *,
         trials: int | None,
         timeout: float | None,
-        limits: Mapping[str, Any],
         workers: int,
         progress: bool | None,
     ) -> Finish:
