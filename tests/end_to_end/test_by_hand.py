@@ -201,7 +201,7 @@ def test_a_spent_budget_is_reported_before_the_draft_is_closed(hand_place):
         hand_place.loopty("run", node)
     node, folder = drafts[3]
     (folder / "src/x.txt").write_text("8\n")
-    assert "[pools]" in hand_place.loopty("run", node, code=2).stderr
+    assert "[budget]" in hand_place.loopty("run", node, code=2).stderr
     assert (folder / "src/x.txt").read_text() == "8\n"
     assert hand_place.history()[node].draft
     hand_place.write("loopty.toml", TASK.replace("attempts = 3", "attempts = 4"))

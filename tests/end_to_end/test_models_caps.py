@@ -57,7 +57,7 @@ def test_a_cap_on_money_needs_a_known_price(code_place):
         wide(code_place, evolving(server, {"money_usd": 0.5}, url="http://gateway.internal/v1"))
         refused = code_place.loopty("optimize", code=2)
         assert "model near has no known price: give input_usd and output_usd under [models.near]" in refused.stderr
-        assert "or cap tokens under [pools] or [roles.evolver]" in refused.stderr
+        assert "or cap tokens under [budget] or [roles.evolver]" in refused.stderr
 
         wide(code_place, evolving(server, {"money_usd": 0.5}, input_usd=2.0, output_usd=10.0))
         done = code_place.loopty("optimize")

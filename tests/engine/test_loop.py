@@ -340,7 +340,7 @@ async def test_a_proposer_that_pays_stops_when_the_money_is_spent_and_never_exce
 
     run = bench(x_of, proposer=Payer(), width=3, pools=Pools(attempts=100, money_usd=1.0))
     finish = await run.drive()
-    assert "$0.3000 more would pass the limit of $1.00 (money_usd of [pools])" in finish.reason
+    assert "$0.3000 more would pass the limit of $1.00 (money_usd of [budget])" in finish.reason
     assert Spend.of(run.run).money_usd["evolver"] == pytest.approx(0.84)
     assert Spend.of(run.run).tokens == {"evolver": 1050}
 

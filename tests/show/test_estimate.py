@@ -33,7 +33,7 @@ def test_before_a_run_the_files_and_the_profile_say_what_it_costs(tmp_path):
         "a trial takes 2.0 s: about 1,800 an hour, in 1 slot",
         "a proposal of near: about 6,500 tokens, $0.0200 (a guess from the files)",
         "the budget allows about 8 more proposals: money is what ends first",
-        "warning: fewer than 10 proposals are hardly a search: raise the limit of money under [pools] or "
+        "warning: fewer than 10 proposals are hardly a search: raise the limit of money under [budget] or "
         "[roles.evolver]",
     ]
 

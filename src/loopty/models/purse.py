@@ -224,7 +224,7 @@ def _caps(
     in_flight = [(call.role, price_of(call)) for call in spend.reservations.values()]
     yield _Cap(
         "",
-        "pools",
+        "budget",
         _limit(pools.tokens, pools.money_usd),
         Price(
             sum(spend.tokens.values()) + sum(price.tokens for _, price in in_flight),
@@ -241,7 +241,7 @@ def _caps(
     if share is not None and not is_review:
         whole = _limit(pools.tokens, pools.money_usd)
         limit = Price(share * whole.tokens, share * whole.money_usd)
-        yield _Cap(f" for the {role}, {100 * share:.0f} % of the run's", "pools", limit, used)
+        yield _Cap(f" for the {role}, {100 * share:.0f} % of the run's", "budget", limit, used)
 
 
 def _limit(tokens: int | None, money_usd: float | None) -> Price:

@@ -65,7 +65,7 @@ def test_what_a_night_buys_is_said_in_results_gains_and_cost():
     noisy = night_text(1.0, 3.0, 4.0, 1)
     assert "a run takes 1 s and its gates 3 s, so at most 900 results an hour" in noisy
     assert "a gain of 8 % can be shown by morning (twice the noise, in up to 16 pairs of 2.0 s)" in noisy
-    assert "cap it with money_usd under [pools]" in noisy
+    assert "cap it with money_usd under [budget]" in noisy
 
 
 def test_waiting_for_a_cpu_is_no_work_and_no_pause():
