@@ -236,8 +236,9 @@ def start_session(
     task = context.task
     commits = version_commits(context.repository, task)
     on_step("freezing your files and the benchmark")
-    if task.profile.seconds and task.executor.kind != "pool":
-        context.say(_what_it_buys(task))
+    if task.profile.seconds and task.executor.kind != "pool" and not task.is_width_stated:
+        size = task.round_size(this_capacity())
+        context.say(f"width {size.width}: {size.reason}")
     if run is None:
         refuse = functools.partial(_refuse_start, context, unsafe, executor)
         run = enter_run(context, new_run, refuse, start_from)
@@ -379,19 +380,6 @@ def _pace(pools: Pools) -> Pace | None:
         await throttle.start()
 
     return pace
-
-
-def _what_it_buys(task: Task) -> str:
-    """Say how many trials run at once, how many results an hour can have, and what models may cost."""
-    size, seconds = task.round_size(this_capacity()), task.profile.seconds
-    width = "" if task.is_width_stated else f"width {size.width}: {size.reason}; "
-    rate = f"a trial takes {seconds:.2g} s, so at most {round(3600 * size.width / seconds):,} results an hour"
-    if not task.roles.evolver.model:
-        return width + rate
-    cap = task.pools.money_usd
-    return (
-        f"{width}{rate}, at no more than ${cap:g}" if cap else f"{width}{rate}; no money_usd caps the model's cost"
-    )
 
 
 _LOOK_SECONDS, _MOST_LOOKS = 2.0, 300
