@@ -2,17 +2,21 @@
 
 import asyncio
 
+import pytest
+
 from loopty.campaign.campaign import Campaign
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import Objective
 from loopty.domain.trial import Effect, Ending, Outcome, Pool, Verdict
 from loopty.record.directives import AuditConcluded
-from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.sessions import RunStarted
+from loopty.record.trials import MachineSeen, TrialEnded, TrialStarted
 from loopty.show.closing_text import closing_text
 from loopty.show.status_text import status_text
 
 from ..page.story import make_page_repository, tell_noisy_run
 from .conftest import serve
-from .story import commit, git
+from .story import Story, commit, git
 
 
 async def ask(client, path):
@@ -28,6 +32,18 @@ async def test_the_gain_has_the_words_of_the_terminal(story):
             "best @2: 50.0 % better than the baseline (1.0); score 1.5"
         )
         assert (await ask(client, "overview"))["state"] in status_text(status).splitlines()[0]
+
+
+async def test_scores_below_zero_have_no_factor(top):
+    story = Story(top)
+    base, changed = (commit(top, "x.txt", text) for text in ("one\n", "two\n"))
+    story.record(RunStarted(1, "c", Objective(), 0, "the first run", secret="s"), MachineSeen(1, "f", {}))
+    story.node("1", base, -39.0, Verdict.KEPT, operator="baseline")
+    story.node("1.1", changed, -28.0, Verdict.KEPT)
+    async with serve(top) as client:
+        gain = (await ask(client, "overview"))["gain"]
+    assert gain["factor"] is None, "-28 is not 1.28 times -39"
+    assert gain["best"]["over_baseline"]["percent"] == pytest.approx(28.2, abs=0.1)
 
 
 async def test_what_is_over_the_parent_is_from_pairs_with_the_parent(story):

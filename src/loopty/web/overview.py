@@ -161,14 +161,15 @@ class Overview:
         share = shown.percent / shown.amount if shown and shown.percent and shown.amount else 0.0
         ends = [None if end is None else end * share for end in (shown.low, shown.high)] if share and shown else []
         before = steps[-2] if len(steps) > 1 else None
+        has_factor = shown is not None and base is not None and base.score > 0  # -28 is not 1.28 times -39
         return {
             "best": status.best,
             "baseline": base,
             "control": status.control,
             "before": {"node": before["node"]["id"], "score": before["score"]} if before else None,
-            "factor": direction_factor(shown.percent, sign) if shown else None,
-            "factor_low": direction_factor(ends[0], sign) if ends else None,
-            "factor_high": direction_factor(ends[1], sign) if ends else None,
+            "factor": direction_factor(shown.percent, sign) if shown and has_factor else None,
+            "factor_low": direction_factor(ends[0], sign) if ends and has_factor else None,
+            "factor_high": direction_factor(ends[1], sign) if ends and has_factor else None,
             "words": ScoreText.of_run(status).change_words(change, "the baseline") if change else "",
             "noise": status.noise,
         }
