@@ -109,7 +109,7 @@ class Actions:
     def _plan_direct(self, body: Body) -> tuple[str, list[str]]:
         run, text = self._run(body), _text(body, "text")
         words = f"The models of run {run} see this from their next proposal on; calls in flight do not."
-        return words, ["direct", text] if text else ["direct", "--clear"]
+        return words, ["model", "direct", text] if text else ["model", "direct", "--clear"]
 
     def _pause(self, body: Body) -> str:
         self.campaign.pause(_text(body, "why"), self._run(body))
@@ -145,7 +145,7 @@ class Actions:
         node = self._node(body)
         children = self._history[node].children
         words = f"It is not kept any more; its {children} children stay. Who lost only against it is judged again."
-        return words, ["discard", self._history.name(node), "--why", _text(body, "why")]
+        return words, ["node", "discard", self._history.name(node), "--why", _text(body, "why")]
 
     def _invalidate(self, body: Body) -> str:
         return self._change_text(self.campaign.invalidate(self._node(body), _text(body, "why")))
@@ -154,14 +154,14 @@ class Actions:
         node = self._node(body)
         below = sum(each.is_within(node) for each in self._history.ids) - 1
         words = f"It and {below} descendants are rejected; nothing is built on them again."
-        return words, ["invalidate", self._history.name(node), "--why", _text(body, "why")]
+        return words, ["node", "reject", self._history.name(node), "--why", _text(body, "why")]
 
     def _restore(self, body: Body) -> str:
         return self._change_text(self.campaign.restore(self._node(body), _text(body, "why")))
 
     def _plan_restore(self, body: Body) -> tuple[str, list[str]]:
         words = "It waits for a verdict again, and has to win once more against the present best."
-        return words, ["restore", self._name(body), "--why", _text(body, "why")]
+        return words, ["node", "undo", self._name(body), "--why", _text(body, "why")]
 
     def _accept(self, body: Body) -> str:
         self.campaign.accept(self._node(body), _text(body, "why"))
@@ -169,7 +169,7 @@ class Actions:
 
     def _plan_accept(self, body: Body) -> tuple[str, list[str]]:
         words = "It becomes the best node, and the search continues from it."
-        return words, ["accept", self._name(body), "--why", _text(body, "why")]
+        return words, ["node", "approve", self._name(body), "--why", _text(body, "why")]
 
     def _apply(self, body: Body) -> str:
         branch = _text(body, "branch") or None
@@ -191,7 +191,11 @@ class Actions:
         return "It is measured now; what it gives is shown under its checks."
 
     def _plan_replay(self, body: Body) -> tuple[str, list[str]]:
-        return "It is measured once more, from nothing. Its verdict stays.", ["replay", self._name(body)]
+        return "It is measured once more, from nothing. Its verdict stays.", [
+            "measure",
+            "replay",
+            self._name(body),
+        ]
 
     def _measure(self, command: list[str]) -> None:
         """Measure in another process: its trials run for a while."""
@@ -211,7 +215,11 @@ class Actions:
 
     def _plan_remeasure(self, body: Body) -> tuple[str, list[str]]:
         node = [self._name(body)] if body.get("node") else []
-        return "It is measured again, beside the present best, until there is a verdict.", ["remeasure", *node]
+        return "It is measured again, beside the present best, until there is a verdict.", [
+            "node",
+            "recheck",
+            *node,
+        ]
 
     def _budget(self, body: Body) -> str:
         limits = self.campaign.budget(_changes(body), self._run(body))
@@ -223,7 +231,12 @@ class Actions:
         before = self.campaign.budget({}, run)
         parts = [f"{name} from {_limit(before.get(name))} to {_limit(limit)}" for name, limit in changes.items()]
         command = [f"{name}={'none' if limit is None else f'{limit:g}'}" for name, limit in changes.items()]
-        return f"Changes {'; '.join(parts) or 'nothing'}, for run {run}.", ["budget", f"--run={run}", *command]
+        return f"Changes {'; '.join(parts) or 'nothing'}, for run {run}.", [
+            "config",
+            "budget",
+            f"--run={run}",
+            *command,
+        ]
 
     def _change_text(self, change: VerdictChange) -> str:
         parts = [f"{plural(len(change.withdrawn), 'verdict')} withdrawn"] if change.withdrawn else []
