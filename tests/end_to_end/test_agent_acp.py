@@ -1,5 +1,8 @@
 """An agent that speaks the Agent Client Protocol works as every other: it edits, is resumed, is refused."""
 
+import signal
+import time
+
 from loopty.record.agent_accounts import AgentPartEnded
 from loopty.record.nodes import ProposalRefused
 
@@ -99,8 +102,14 @@ def test_a_refusal_is_recorded_and_a_missing_login_ends_the_session(code_place):
     assert "Authentication required" in done.stderr
 
 
-def test_an_agent_that_speaks_something_else_is_unavailable(code_place):
+def test_an_agent_that_speaks_something_else_has_stalled_at_its_start(code_place):
     set_up(code_place, "")
     code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + TASK.replace('"python3", "agent.py"', '"true"'))
-    done = code_place.loopty("optimize", code=1)
-    assert "the agent left without an answer" in done.stderr
+    session = code_place.start("run")  # it starts the agent again and again, for minutes
+    deadline = time.monotonic() + 60
+    while not (ends := of_type(code_place, AgentPartEnded)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    session.send_signal(signal.SIGINT)
+    session.communicate(timeout=60)
+    assert [end.stall for end in ends[:1]] == ["start"]
+    assert "the agent left without an answer" in str(ends[0])
