@@ -7,7 +7,7 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Outage
+from loopty.domain.model import AgentOutage, Outage
 from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal
 from loopty.domain.trial import Pool, Verdict
 from loopty.features.agents.proposer import AgentFleet, AgentProposer, FleetMember, search_stall
@@ -123,6 +123,19 @@ def test_an_agent_whose_model_is_out_rests_while_others_work_and_alone_it_ends_t
     assert isinstance(both.propose(), ProposerStall)
     with pytest.raises(Outage):
         both.propose()
+
+
+def test_starts_that_fail_side_by_side_are_one_and_later_ones_are_awaited_longer(tmp_path):
+    fleet = Fleet(tmp_path, a=(1, edit))
+    (member,) = fleet.fleet.members
+    failed = Stall(StallKind.START, "exit code 1", 0.1)
+    for seconds in (2.0, 10.0, 60.0, 300.0):
+        for _ in range(3):
+            fleet.fleet.note_stall(member, failed)
+        assert fleet.fleet.pause(fleet.desk.ask()) == seconds
+        fleet.now += seconds
+    with pytest.raises(AgentOutage, match="at each of 5 starts: exit code 1"):
+        fleet.fleet.note_stall(member, failed)
 
 
 def test_a_benched_configuration_gets_no_work_until_its_time_is_over(tmp_path):

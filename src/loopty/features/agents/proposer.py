@@ -231,9 +231,11 @@ class AgentFleet:
         if stall.kind is not StallKind.START:
             self._failed_starts[member.name] = 0
             return
-        failed = self._failed_starts[member.name]
+        can_start, failed = not _CANNOT_START.match(stall.reason), self._failed_starts[member.name]
+        if can_start and self._clock() < self._rests.get(member.name, 0.0):
+            return  # a session beside the one that failed: both are one hiccup
         self._failed_starts[member.name] = failed + 1
-        if failed < len(_BACK_OFF) and not _CANNOT_START.match(stall.reason):
+        if can_start and failed < len(_BACK_OFF):
             self._rests[member.name] = self._clock() + _BACK_OFF[failed]
             return
         self._failed_starts[member.name] = 0
