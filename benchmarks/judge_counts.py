@@ -274,7 +274,7 @@ def plant(library: Library, name: str, folder: Path) -> tuple[str, str]:
 
     def write(*numbers: int) -> list[str]:
         lines = [f"{indent}{waste.format(n=number)}\n" for number in numbers]
-        file.write_text(text.replace(library.line, "".join(lines) + library.line))
+        file.write_text(text.replace(library.line, "".join(lines) + library.line, 1))
         return lines
 
     def count() -> int:
@@ -303,12 +303,14 @@ def table(rows: dict[str, dict[str, Any]]) -> None:
             continue
         counts, small, large, clock = row["baseline"], row["small"], row["large"], row["large_by_clock"]
         spread = max(100 * (max(counts) / min(counts) - 1), abs(row["comment"]["percent"]))
-        confirmed = "{percent:.0f} %, {pairs} pairs".format(**row["by_clock"])
+        confirmed = row["by_clock"]
+        low, high = (confirmed[end] * confirmed["percent"] / confirmed["amount"] for end in ("low", "high"))
         shown = [
-            f"{one['percent']:.1f} % {one['verdict']}, {one['trials']} run(s), {one['seconds']:.0f} s"
+            f"{one['verdict']}, {one['percent']:.1f} %, runs: {one['trials']}, {one['seconds']:.0f} s"
             for one in (small, large, clock)
         ]
-        print("|", " | ".join([name, row["language"], f"{spread:.4f} %", *shown, confirmed]), "|")
+        shown.append(f"{confirmed['percent']:.0f} % ({low:.0f} to {high:.0f} %)")
+        print("|", " | ".join([name, row["language"], f"{spread:.4f} %", *shown]), "|")
 
 
 def main() -> None:
