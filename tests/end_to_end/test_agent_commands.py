@@ -6,6 +6,7 @@ In the agent's sandbox, and with a `loopty` of the user in the search path, whic
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,7 +26,9 @@ SOURCES = [
 ]
 TYPED = re.compile(r"`(loopty tool\b[^`]*)`|^[ $]*(loopty tool\b.*)$", re.MULTILINE)
 NOT_TYPED = re.compile(r"loopty tool (…|(TOOL|NAME)\b.*|--mailbox)")
-"""What stands for any call, and what is typed outside the sandbox."""
+"""What stands for any call, and what the user types."""
+IN_HOST = re.compile(r"loopty tool (open|submit @).*")
+"""What only an agent in the user's own program types: one that loopty started has its draft already."""
 TASK = """
 [benchmark]
 command = "sh bench.sh"
@@ -39,7 +42,7 @@ step = { type = "float", low = 0.0, high = 10.0, default = 1.0 }
 [tune]
 slice = "dev"
 [pools]
-attempts = 2
+attempts = 3
 tunes = 20
 [proposer]
 kind = "agent"
@@ -74,7 +77,7 @@ def test_the_lines_are_found():
 @pytest.mark.usefixtures("active")
 @pytest.mark.parametrize("options", [(), ("--unsafe-no-sandbox",)], ids=["sandbox", "no sandbox"])
 def test_every_line_works_word_for_word_in_the_agents_sandbox(code_place, options):
-    lines = lines_to_type()
+    lines = [line for line in lines_to_type() if not IN_HOST.fullmatch(line)]
     script = "exec 2>&1\necho 9 > src/x.txt\nbash -lc 'loopty tool check'; echo rc $?\n"
     script += "".join(f"{line}\necho rc $?\n" for line in lines)
     code_place.write("lines.sh", script)
@@ -82,12 +85,27 @@ def test_every_line_works_word_for_word_in_the_agents_sandbox(code_place, option
     code_place.commit()
     for _ in range(2):
         code_place.loopty("new", "--parent", "1")
-    code_place.write(".loopty/drafts/1.2/src/x.txt", "7\n")
-    code_place.loopty("run", "1.2", *options)  # a line shows it
+    for draft, value in (("1.1", "6"), ("1.2", "7")):  # lines show them
+        code_place.write(f".loopty/drafts/{draft}/src/x.txt", f"{value}\n")
+        code_place.loopty("run", draft, *options)
     code_place.loopty("optimize", *options)
     said = replies(code_place)[-1]
     assert re.findall(r"^rc (\d+)$", said, re.MULTILINE) == ["0"] * (len(lines) + 1), said
     assert "with step = 2;" in said
+
+
+@pytest.mark.usefixtures("active")
+def test_the_lines_of_skills_work_word_for_word_in_a_hosts_shell(code_place):
+    code_place.write("loopty.toml", TASK.partition("[proposer]")[0])
+    code_place.commit()
+    lines = sorted(filter(IN_HOST.fullmatch, lines_to_type()))
+    *opens, submit = lines
+    assert submit == "loopty tool submit @2"
+    edit = "echo 9 > .loopty/drafts/1.1/src/x.txt"
+    script = "\n".join(f"{line} || exit 1" for line in (opens[0], edit, submit, opens[-1]))
+    done = subprocess.run(["bash", "-c", script], cwd=code_place.top, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "@2 kept" in done.stdout
 
 
 def test_each_tool_says_what_it_takes(place):

@@ -906,7 +906,7 @@ MAX_CELL = 110
 PAGE_HEAD = """\
 # Failures and their remedies
 
-When a check or a baseline fails, `init`, `run`, `optimize`, `show` and `status` print up to five lines around the
+When a check or a baseline fails, `init`, `run`, `show` and `status` print up to five lines around the
 error. If loopty recognises the cause, they add it with the remedy: lines for `loopty.toml`, or a command for your
 shell. `init` applies safe remedies itself and tries again.
 
