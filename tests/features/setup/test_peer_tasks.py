@@ -2,8 +2,9 @@
 
 import pytest
 
+from loopty.domain.errors import Misuse
 from loopty.features.setup.peers.plain_yaml import read_yaml
-from loopty.features.setup.peers.recognised_tasks import recognised_task, task_here
+from loopty.features.setup.peers.recognised_tasks import recognised_task, task_here, write_new_files
 from loopty.features.setup.template import render_task_file
 from loopty.taskfile import read
 
@@ -129,6 +130,32 @@ def test_a_seed_in_a_script_becomes_a_file_for_each_part(found):
     assert task.draft.write == ("candidate/*",)
     assert task.draft.audit_command == task.draft.command
     assert task.draft.statement == "Say it well"
+
+
+@pytest.mark.parametrize("name", ["../../escape", "/tmp/escape", "..", "a/b", ".hidden", ""])
+def test_a_part_of_a_seed_names_no_file_elsewhere(found, name):
+    task = found({"optimize.py": GEPA_CASES["optimize.py"].replace('"intro"', repr(name))})
+    assert "names are no file names" in task.refusal
+    assert task.new_files == {}
+
+
+def test_new_files_follow_no_link_and_replace_no_file(found, tmp_path):
+    task, top = found(GEPA_CASES), tmp_path
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (top / "candidate").symlink_to(elsewhere)
+    with pytest.raises(Misuse, match="a link or a file is in its place"):
+        write_new_files(top, task)
+    assert not [*elsewhere.iterdir()]
+    (top / "candidate").unlink()
+    (top / "candidate").touch()
+    with pytest.raises(Misuse, match="a link or a file is in its place"):
+        write_new_files(top, task)
+    (top / "candidate").unlink()
+    write_new_files(top, task)
+    assert (top / "candidate/end.txt").read_text() == "bye"
+    with pytest.raises(Misuse, match="a link or a file is in its place"):
+        write_new_files(top, task)
 
 
 def test_a_program_of_which_only_functions_are_used_can_have_a_sandbox_of_its_own(found):
