@@ -49,9 +49,10 @@ def test_a_task_that_fails_its_check_is_not_kept_and_attempts_count_before_the_f
     (folder.top / "score.py").write_text("def evaluate(program_path):\n    raise OSError('no data')\n")
     line = ("evolve", "p.py", "score.py", "--iterations", "1", "--json")
     failed = folder.loopty(*line, code=1)
-    assert "loopty.toml is as it was before: mend what failed, then repeat loopty evolve" in " ".join(
-        failed.stderr.split()
-    )
+    said = " ".join(failed.stderr.split())
+    assert "checking for at most 300 s (evaluator.timeout in --config; Ctrl-C stops)" in said
+    assert "loopty.toml is as it was before: mend what failed, then repeat loopty evolve" in said
+    assert f"loopty init --yes --command '{LINE}' --write=p.py --timeout SECONDS" in said
     assert json.loads(failed.stdout)["task_file"] is None
     file = folder.top / "loopty.toml"
     assert not file.exists()

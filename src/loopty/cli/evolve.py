@@ -168,11 +168,12 @@ def _write_task(
         checks.write(replace(draft, stages=()))
         return
     by_hand = ["loopty", "init", "--yes", "--command", draft.command, *(f"--write={path}" for path in draft.write)]
-    time = CheckTime(_CHECK_SECONDS)
-    prover = TaskProver(checks, say_paragraph, lambda _: False, time, shlex.join(by_hand), proves=False)
+    again, time = shlex.join(by_hand), CheckTime(_CHECK_SECONDS)
+    option = "evaluator.timeout in --config" if peer.tool == "OpenEvolve" else ""
+    prover = TaskProver(checks, say_paragraph, lambda _: False, time, again, proves=False, limit_option=option)
     proven = prover.prove_first([draft], frozenset(("timeout_seconds", "direction")))
     if proven.check.problem is not None:
-        print_failed(proven, None, (shlex.join(["loopty", *sys.argv[1:]]), ""), as_json)
+        print_failed(proven, None, (shlex.join(["loopty", *sys.argv[1:]]), again), as_json)
         sys.exit(1)
     written, said = finished_task(peer, proven, lambda one: checks.run(one).result)
     checks.write(written)

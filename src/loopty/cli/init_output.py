@@ -84,7 +84,8 @@ def print_proven(
 def print_failed(proven: ProvenTask, path: Path | None, other: tuple[str, str], as_json: bool) -> None:
     """Print why the benchmark does not work.
 
-    `other` is a line that measures something else, and what that is. Where no file was kept, the line repeats.
+    `other` is a line that measures something else, and what that is. Where no file was kept: the line to repeat,
+    and one that takes options for limits and devices.
     """
     line, measures = other
     if as_json:
@@ -95,6 +96,7 @@ def print_failed(proven: ProvenTask, path: Path | None, other: tuple[str, str], 
     print_explanation(proven.check.explanation)
     if path is None:
         say_paragraph(f"{TASK_FILE} is as it was before: mend what failed, then repeat {line}")
+        say(f"or give it another limit, and devices: {measures} --timeout SECONDS --device NAME")
         return
     say(f"wrote {path.name}; fix the benchmark or this file, then retry: loopty run 1 --check")
     say("or begin another benchmark: loopty init --skeleton")
