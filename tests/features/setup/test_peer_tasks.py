@@ -188,6 +188,19 @@ def test_the_parameters_of_an_objective_are_read_from_its_text(found):
     assert (parameters["layers"].type, parameters["kind"].choices) == ("int", ("a", "b"))
 
 
+def _tuned(call):
+    return {"tune.py": f"import optuna\n\n\ndef objective(trial):\n    return {call}\n"}
+
+
+def test_a_choice_that_toml_lacks_is_named_by_its_text_and_a_step_is_kept(found):
+    draft = found(
+        _tuned('trial.suggest_categorical("k", [None, 3]), trial.suggest_int("n", 32, 500, step=32)')
+    ).draft
+    parameters = read.parse(render_task_file(draft)).space.parameters
+    assert parameters["k"].choices == ("None", 3)
+    assert (parameters["n"].step, parameters["n"].at(1.0)) == (32, 480)
+
+
 def test_a_task_with_its_own_image_is_refused_with_the_next_step(found, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert "no container engine is here: install docker or podman" in found(HARBOR).refusal

@@ -246,6 +246,8 @@ def _parameter(name: str, parameter: Parameter) -> Iterator[str]:
     yield f"high = {toml_value(int(parameter.high) if whole else parameter.high)}"
     if parameter.log:
         yield "log = true"
+    if parameter.step is not None:
+        yield f"step = {toml_value(int(parameter.step) if whole else parameter.step)}"
 
 
 def _gates(draft: TaskDraft) -> str:
