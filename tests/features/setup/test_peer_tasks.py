@@ -201,6 +201,33 @@ def test_a_choice_that_toml_lacks_is_named_by_its_text_and_a_step_is_kept(found)
     assert (parameters["n"].step, parameters["n"].at(1.0)) == (32, 480)
 
 
+@pytest.mark.parametrize(
+    ("layout", "refusal"),
+    [
+        (_tuned('trial.suggest_float("x", "a", "b")'), "computes its bounds"),
+        (_tuned('trial.suggest_float("x", 0, 1' + "0" * 400 + ")"), "computes its bounds"),
+        (_tuned('trial.suggest_categorical("x", 5)'), "computes its bounds"),
+        (_tuned('trial.suggest_float("x", 5, 1)'), "x of tune.py: low = 5.0 must be"),
+        ({**EVO, ".evo/meta.json": "{}", ".evo/config.json": '{"target": "a", "benchmark": "b", "gates": 5}'}, ""),
+        *(
+            (
+                {**STAGES, "config.yaml": f"max_iterations: {many}\nevaluator:\n  cascade_thresholds: [{many}]\n"},
+                "",
+            )
+            for many in ("inf", "nan", "9" * 400)
+        ),
+        ({**AUTORESEARCH, "program.md": f"If a run exceeds {'9' * 400} minutes, kill it"}, ""),
+    ],
+)
+def test_odd_settings_are_left_out_or_refused(found, layout, refusal):
+    task = found(layout)
+    assert refusal in task.refusal
+    assert bool(refusal) == bool(task.refusal)
+    assert task.draft.attempts == 100
+    if not refusal:
+        read.parse(render_task_file(task.draft))
+
+
 def test_a_task_with_its_own_image_is_refused_with_the_next_step(found, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert "no container engine is here: install docker or podman" in found(HARBOR).refusal
