@@ -135,7 +135,7 @@ def test_a_seed_in_a_script_becomes_a_file_for_each_part(found):
 @pytest.mark.parametrize("name", ["../../escape", "/tmp/escape", "..", "a/b", ".hidden", ""])
 def test_a_part_of_a_seed_names_no_file_elsewhere(found, name):
     task = found({"optimize.py": GEPA_CASES["optimize.py"].replace('"intro"', repr(name))})
-    assert "names are no file names" in task.refusal
+    assert "has parts whose names are no file names" in task.refusal
     assert task.new_files == {}
 
 

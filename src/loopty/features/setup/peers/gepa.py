@@ -47,7 +47,8 @@ def _task(folder: TaskFolder, script: str, call: ast.Call, file: str = "") -> Pe
     given = {word.arg: word.value for word in call.keywords if word.arg}
     seed = call.args[0] if call.args else given.get("seed_candidate")
     names = _names(folder.text(script))
-    texts = _candidate(_literal(seed, names))
+    value = _literal(seed, names)
+    texts = _candidate(value)
     new_files = {} if file else texts or {}
     if file:
         path = file
@@ -65,9 +66,10 @@ def _task(folder: TaskFolder, script: str, call: ast.Call, file: str = "") -> Pe
         attempts=_evaluations(call, names) or 100,
         audit_command=_audit(script, path, given),
     ).with_note("command", f"{script} calls {_CALL} with its evaluator")
-    why = "is computed, or has parts whose names are no file names"
+    is_named_oddly = isinstance(value, dict) and {*map(type, value.values())} == {str}
+    why = "has parts whose names are no file names" if is_named_oddly else "is computed"
     refusal = "" if path else f"the seed of {script} {why}: write it to a file and pass open(FILE).read()"
-    what = f"{script} calls {_CALL}; its seed is {path or 'computed'}"
+    what = f"{script} calls {_CALL}; its seed {f'is {path}' if path else why}"
     draft = draft.with_note("direction", "GEPA maximises its score")
     missing = {name: text for name, text in new_files.items() if not folder.has(name)}
     return PeerTask("GEPA", what, draft, missing, refusal=refusal)
