@@ -46,6 +46,9 @@ def test_a_name_from_before_the_groups_is_the_same_verb(old, new):
         (("aprove",), "did you mean `loopty node approve`?"),
         (("statsu",), "did you mean `loopty status`?"),
         (("gate", "ad"), "did you mean `loopty gate add`?"),
+        (("export", "best"), "did you mean `loopty export node best`?"),
+        (("export", "--trials", "x.csv"), "trials is a verb, no option: `loopty export trials`"),
+        (("export", "--zzz"), "No such option"),
         (("draft", "zzz"), "`loopty draft --help` lists the verbs"),
     ],
 )

@@ -8,6 +8,7 @@ from .conftest import Place
 from .peer_layouts import OPENEVOLVE
 from .serving import model, vendor
 
+LINE = "python3 -m loopty_sdk.evaluate_program score.py p.py"
 _EMPTY_SEARCH = """\
 def evaluate(program_path):
     names = {}
@@ -41,6 +42,27 @@ def test_two_files_without_a_repository_evolve_and_the_same_line_resumes(folder)
     refused = folder.loopty("evolve", "initial_program.py", "other.py", code=2).stderr
     assert "loopty.toml is of another task" in refused
     assert "--force writes it anew" in refused
+
+
+def test_a_task_that_fails_its_check_is_not_kept_and_attempts_count_before_the_first_run(folder):
+    (folder.top / "p.py").write_text("x = 1\n")
+    (folder.top / "score.py").write_text("def evaluate(program_path):\n    raise OSError('no data')\n")
+    line = ("evolve", "p.py", "score.py", "--iterations", "1", "--json")
+    failed = folder.loopty(*line, code=1)
+    said = " ".join(failed.stderr.split())
+    assert "checking for at most 300 s (evaluator.timeout in --config; Ctrl-C stops)" in said
+    assert "loopty.toml is as it was before: mend what failed, then repeat loopty evolve" in said
+    assert f"loopty init --yes --command '{LINE}' --write=p.py --timeout SECONDS" in said
+    assert json.loads(failed.stdout)["task_file"] is None
+    file = folder.top / "loopty.toml"
+    assert not file.exists()
+    other = "# another task\n"
+    file.write_text(other)
+    folder.loopty(*line, "--force", code=1)
+    assert file.read_text() == other
+    (folder.top / "score.py").write_text("def evaluate(program_path):\n    return {'combined_score': 1.0}\n")
+    folder.loopty("init", "--yes", "--no-check", "--force", "--command", LINE, "--write", "p.py")
+    assert folder.json(*line, "--quiet")["counts"][0]["started"] == 1
 
 
 def test_a_search_starts_from_nothing_but_a_goal_and_an_evaluator(folder, tmp_path, monkeypatch):

@@ -74,6 +74,16 @@ def test_an_objective_of_optuna_gets_the_parameters_of_the_trial(score, tmp_path
     assert curve.read_text().splitlines()[-1] == "0,0.0", "the last reported row is the result"
 
 
+def test_a_choice_that_has_only_a_text_in_a_task_file_is_found_again(score, tmp_path):
+    script = (
+        "def objective(trial):\n    return 1 if trial.suggest_categorical('depth', [3, None]) is None else 0\n"
+    )
+    for text, expected in (('"None"', 1.0), ("3", 0.0)):
+        (tmp_path / "params.json").write_text(f'{{"depth": {text}}}')
+        given = {"module": "evaluate_objective", "LOOPTY_PARAMS": tmp_path / "params.json"}
+        assert score({"tune.py": script}, "tune.py", **given)["score"] == expected
+
+
 def test_an_empty_program_has_the_score_that_the_task_gives_it(score):
     words = ("evaluator.py", "initial_program.py", "--empty")
     assert score({**STAGES, "initial_program.py": " \n"}, *words, "-1.5") == {"score": -1.5}

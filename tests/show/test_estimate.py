@@ -9,7 +9,7 @@ import pytest
 from loopty.domain.task import Task
 from loopty.models.prices import Rates
 from loopty.record.trials import Cohorts
-from loopty.show.estimate import estimate, pairs_for_gain, smallest_gain
+from loopty.show.estimate import estimate, smallest_gain
 from loopty.taskfile import read
 
 from ..record.test_operator_credit import Story
@@ -53,6 +53,5 @@ def test_a_run_says_what_it_measured(tmp_path):
     assert not any(line.startswith("warning") for line in found.lines())
 
 
-def test_the_smallest_gain_and_its_pairs_are_one_rule():
-    assert pairs_for_gain(4.0, 1.0) == 200
+def test_the_smallest_gain_shrinks_with_the_pairs():
     assert smallest_gain(4.0, 200) == pytest.approx(1.0)

@@ -39,7 +39,10 @@ class Trial:
         return int(self._value(name, (low + high) // 2))
 
     def suggest_categorical(self, name: str, choices: Any) -> Any:
-        return self._value(name, choices[0])
+        value = self._value(name, choices[0])
+        if value not in choices:  # as None, which a task file names by its text
+            self.params[name] = next((one for one in choices if repr(one) == value), value)
+        return self.params[name]
 
     def report(self, value: float, step: int) -> None:
         self._run.report(step, {"score": value})

@@ -79,6 +79,21 @@ class GroupVerbs(_Lazy):
         )
         self._group = group
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if (verb := error.option_name.lstrip("-")) not in self._group.verbs:
+                raise
+            text = f"{verb} is a verb, no option: `{ctx.command_path} {verb}`"
+            raise click.UsageError(text, ctx) from error
+
+    def _hint(self, ctx: click.Context, word: str) -> str:
+        hint = super()._hint(ctx, word)
+        if self._group.usual and not hint.startswith("did you mean"):
+            return f"did you mean `{ctx.command_path} {self._group.usual} {word}`?"
+        return hint
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self._group.verbs)
 

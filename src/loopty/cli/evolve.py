@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from loopty.cli.output import here, json_option, say, say_paragraph, unsafe_opti
 from loopty.cli.run import drive
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
+from loopty.kit.contents import write_atomically
 from loopty.kit.records import replace
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def evolve_verb(
     The same command resumes; all other verbs work there, too.
     """
     from loopty.features.setup.peers.evolved_program import EvolvedFiles, task_in
+    from loopty.features.setup.template import restore_task_file
     from loopty.git.folders import GitFolders
     from loopty.taskfile import read
 
@@ -93,16 +96,17 @@ def evolve_verb(
     known = read.load(top) if Path(TASK_FILE).exists() and not force else None
     if known:
         _require_same(known, draft, model)
+        if iterations:
+            _set_attempts(top, iterations)
     else:
         if files.is_new:
             (files.folder / files.program).touch()
+        former = Path(TASK_FILE).read_bytes() if Path(TASK_FILE).exists() else None
         try:
             _write_task(peer, draft, top, as_json, unsafe, is_checked=not files.is_new)
-        except KeyboardInterrupt:
-            Path(TASK_FILE).unlink(missing_ok=True)  # what was not checked is no task to resume
+        except BaseException:  # Ctrl-C and failed checks, too: what was not checked is no task to resume
+            restore_task_file(top, former)
             raise
-    if known and iterations and here().history.runs:
-        here().budget({"attempts": iterations})
     drive(quiet=quiet, as_json=as_json, unsafe=unsafe)
 
 
@@ -130,6 +134,20 @@ def _require_same(known: Task, draft: TaskDraft, model: str | None) -> None:
         raise Misuse(f"{TASK_FILE} names another model: change it there, under [roles.evolver]")
 
 
+def _set_attempts(top: Path, attempts: int) -> None:
+    """Let the newest run make so many attempts; before the first one the file says so."""
+    from loopty.taskfile import read
+    from loopty.taskfile.model_tables import user_config_models
+
+    if here().context.history.runs:
+        here().budget({"attempts": attempts})
+        return
+    text = re.sub(r"(?m)^attempts *=.*", f"attempts = {attempts}", (top / TASK_FILE).read_text("utf-8"), count=1)
+    if read.parse(text, user_config_models(os.environ)).pools.attempts != attempts:
+        raise Misuse(f"{TASK_FILE} has no plain line for its attempts: write attempts = {attempts} under [budget]")
+    write_atomically(top, TASK_FILE, text.encode())
+
+
 def _write_task(
     peer: PeerTask, draft: TaskDraft, top: Path, as_json: bool, unsafe: bool, is_checked: bool
 ) -> None:
@@ -149,11 +167,13 @@ def _write_task(
     if not is_checked:
         checks.write(replace(draft, stages=()))
         return
-    line = shlex.join(["loopty", *sys.argv[1:]])
-    prover = TaskProver(checks, say_paragraph, lambda _: False, CheckTime(_CHECK_SECONDS), line, proves=False)
+    by_hand = ["loopty", "init", "--yes", "--command", draft.command, *(f"--write={path}" for path in draft.write)]
+    again, time = shlex.join(by_hand), CheckTime(_CHECK_SECONDS)
+    option = "evaluator.timeout in --config" if peer.tool == "OpenEvolve" else ""
+    prover = TaskProver(checks, say_paragraph, lambda _: False, time, again, proves=False, limit_option=option)
     proven = prover.prove_first([draft], frozenset(("timeout_seconds", "direction")))
     if proven.check.problem is not None:
-        print_failed(proven, top / TASK_FILE, ("", ""), as_json)
+        print_failed(proven, None, (shlex.join(["loopty", *sys.argv[1:]]), again), as_json)
         sys.exit(1)
     written, said = finished_task(peer, proven, lambda one: checks.run(one).result)
     checks.write(written)

@@ -34,7 +34,6 @@ from loopty.cli.time_span import TimeSpan
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction, Metric, direction_of
-from loopty.kit.contents import write_atomically
 from loopty.kit.records import replace
 from loopty.show.explanation import Reach
 from loopty.workspaces.state_folder import StateFolder
@@ -215,7 +214,7 @@ def init_verb(
         with_proposer,
         without_evaluators,
     )
-    from loopty.features.setup.template import render_task_file, write_task_file
+    from loopty.features.setup.template import render_task_file, restore_task_file, write_task_file
     from loopty.git.repository import Repository
     from loopty.taskfile import read
 
@@ -331,7 +330,7 @@ def init_verb(
             say_paragraph(f"{proven.draft.command}: {problem}")
             author.write(problem, questions.has_terminal)
     except KeyboardInterrupt:
-        _restore(path, former)
+        restore_task_file(path.parent, former)
         raise
     if proven.check.problem is not None:
         # Where the first took all the time, the others were not tried.
@@ -339,7 +338,7 @@ def init_verb(
         print_failed(proven, path, other_line(proposed, [one.command for one in tried]), as_json)
         sys.exit(1)
     if proven.problem and not questions.accepts(proven.problem):
-        _restore(path, former)
+        restore_task_file(path.parent, former)
         print_insensitive(proven, other_line(proposed, [one.command for one in drafts]), as_json)
         sys.exit(1)
     if peer:
@@ -356,14 +355,6 @@ def init_verb(
         _warn_of_unloaded_files(write, proven, unsafe)
     other, _ = other_line(proposed, [proven.draft.command])
     print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), other, as_json)
-
-
-def _restore(path: Path, former: bytes | None) -> None:
-    """Leave the task file as it was before."""
-    if former is None:
-        path.unlink(missing_ok=True)
-    else:
-        write_atomically(path.parent, path.name, former)
 
 
 def _with_answers(other: TaskDraft, draft: TaskDraft, is_limit_given: bool, is_write_given: bool) -> TaskDraft:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.cli.output import print_explanation, print_json, say, say_own_path, say_paragraph
+from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.kit import codec
 from loopty.kit.contents import write_atomically
@@ -80,13 +81,23 @@ def print_proven(
     say_own_path()
 
 
-def print_failed(proven: ProvenTask, path: Path, other: tuple[str, str], as_json: bool) -> None:
-    """Print why the benchmark does not work; `other` is a line that measures something else, and what that is."""
+def print_failed(proven: ProvenTask, path: Path | None, other: tuple[str, str], as_json: bool) -> None:
+    """Print why the benchmark does not work.
+
+    `other` is a line that measures something else, and what that is. Where no file was kept: the line to repeat,
+    and one that takes options for limits and devices.
+    """
     line, measures = other
     if as_json:
-        print_json({"task_file": str(path), **_plain(proven), **({"line": line} if line else {})})
+        print_json(
+            {"task_file": str(path) if path else None, **_plain(proven), **({"line": line} if line else {})}
+        )
     say_paragraph(f"the checked run of {proven.draft.command} failed: {proven.check.problem}")
     print_explanation(proven.check.explanation)
+    if path is None:
+        say_paragraph(f"{TASK_FILE} is as it was before: mend what failed, then repeat {line}")
+        say(f"or give it another limit, and devices: {measures} --timeout SECONDS --device NAME")
+        return
     say(f"wrote {path.name}; fix the benchmark or this file, then retry: loopty run 1 --check")
     say("or begin another benchmark: loopty init --skeleton")
     if line:

@@ -23,6 +23,8 @@ class Group(NamedTuple):
     verbs: dict[str, Verb]
     more: str = ""
     """What else its own help says."""
+    usual: str = ""
+    """The verb that was probably meant where none is named."""
 
 
 EVERY_DAY = {
@@ -93,6 +95,7 @@ GROUPS = {
             "wandb": Verb("exports", "Send the trials to Weights & Biases."),
             "otlp": Verb("exports", "Send trials and model calls as spans to OpenTelemetry."),
         },
+        usual="node",
     ),
     "model": Group(
         "Models and what they cost",
@@ -147,7 +150,7 @@ OLD_NAMES = {
     "models": "model list",
     "spend": "model cost",
 }
-"""Names from before the groups: they work, and no help lists them."""
+"""Names from before the groups: they work, and no help lists them. Options of export and models became verbs."""
 VERBS = {
     **EVERY_DAY,
     **{f"{name} {verb}": what for name, group in GROUPS.items() for verb, what in group.verbs.items()},

@@ -29,11 +29,6 @@ _CONTEXT_TOKENS, _REPLY_TOKENS = 3_000, 1_500
 """A guess before the first call: the prompt beside the program, and the reply."""
 
 
-def pairs_for_gain(noise_percent: float, gain_percent: float) -> int:
-    """Return how many pairs of measurements tell this gain from luck."""
-    return max(math.ceil(2 * (SURE * noise_percent / gain_percent) ** 2), 2)
-
-
 def smallest_gain(noise_percent: float, pairs: int) -> float:
     """Return the smallest gain, in percent, that so many pairs tell from luck."""
     return SURE * noise_percent * math.sqrt(2 / pairs)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from loopty.domain.errors import Misuse
 from loopty.features.setup.peers.plain_yaml import read_yaml
-from loopty.features.setup.peers.recognised_tasks import recognised_task, task_here
+from loopty.features.setup.peers.recognised_tasks import recognised_task, task_here, write_new_files
 from loopty.features.setup.template import render_task_file
 from loopty.taskfile import read
 
@@ -131,6 +132,32 @@ def test_a_seed_in_a_script_becomes_a_file_for_each_part(found):
     assert task.draft.statement == "Say it well"
 
 
+@pytest.mark.parametrize("name", ["../../escape", "/tmp/escape", "..", "a/b", ".hidden", ""])
+def test_a_part_of_a_seed_names_no_file_elsewhere(found, name):
+    task = found({"optimize.py": GEPA_CASES["optimize.py"].replace('"intro"', repr(name))})
+    assert "has parts whose names are no file names" in task.refusal
+    assert task.new_files == {}
+
+
+def test_new_files_follow_no_link_and_replace_no_file(found, tmp_path):
+    task, top = found(GEPA_CASES), tmp_path
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (top / "candidate").symlink_to(elsewhere)
+    with pytest.raises(Misuse, match="a link or a file is in its place"):
+        write_new_files(top, task)
+    assert not [*elsewhere.iterdir()]
+    (top / "candidate").unlink()
+    (top / "candidate").touch()
+    with pytest.raises(Misuse, match="a link or a file is in its place"):
+        write_new_files(top, task)
+    (top / "candidate").unlink()
+    write_new_files(top, task)
+    assert (top / "candidate/end.txt").read_text() == "bye"
+    with pytest.raises(Misuse, match="a link or a file is in its place"):
+        write_new_files(top, task)
+
+
 def test_a_program_of_which_only_functions_are_used_can_have_a_sandbox_of_its_own(found):
     task = found(STAGES)
     assert task.isolation.names == ("run",)
@@ -159,6 +186,46 @@ def test_the_parameters_of_an_objective_are_read_from_its_text(found):
     parameters = found(OPTUNA).draft.parameters
     assert (parameters["lr"].low, parameters["lr"].high, parameters["lr"].log) == (1e-5, 0.1, True)
     assert (parameters["layers"].type, parameters["kind"].choices) == ("int", ("a", "b"))
+
+
+def _tuned(call):
+    return {"tune.py": f"import optuna\n\n\ndef objective(trial):\n    return {call}\n"}
+
+
+def test_a_choice_that_toml_lacks_is_named_by_its_text_and_a_step_is_kept(found):
+    draft = found(
+        _tuned('trial.suggest_categorical("k", [None, 3]), trial.suggest_int("n", 32, 500, step=32)')
+    ).draft
+    parameters = read.parse(render_task_file(draft)).space.parameters
+    assert parameters["k"].choices == ("None", 3)
+    assert (parameters["n"].step, parameters["n"].at(1.0)) == (32, 480)
+
+
+@pytest.mark.parametrize(
+    ("layout", "refusal"),
+    [
+        (_tuned('trial.suggest_float("x", "a", "b")'), "computes its bounds"),
+        (_tuned('trial.suggest_float("x", 0, 1' + "0" * 400 + ")"), "computes its bounds"),
+        (_tuned('trial.suggest_categorical("x", 5)'), "computes its bounds"),
+        (_tuned('trial.suggest_float("x", 5, 1)'), "x of tune.py: low = 5.0 must be"),
+        ({**EVO, ".evo/meta.json": "{}", ".evo/config.json": '{"target": "a", "benchmark": "b", "gates": 5}'}, ""),
+        *(
+            (
+                {**STAGES, "config.yaml": f"max_iterations: {many}\nevaluator:\n  cascade_thresholds: [{many}]\n"},
+                "",
+            )
+            for many in ("inf", "nan", "9" * 400)
+        ),
+        ({**AUTORESEARCH, "program.md": f"If a run exceeds {'9' * 400} minutes, kill it"}, ""),
+    ],
+)
+def test_odd_settings_are_left_out_or_refused(found, layout, refusal):
+    task = found(layout)
+    assert refusal in task.refusal
+    assert bool(refusal) == bool(task.refusal)
+    assert task.draft.attempts == 100
+    if not refusal:
+        read.parse(render_task_file(task.draft))
 
 
 def test_a_task_with_its_own_image_is_refused_with_the_next_step(found, monkeypatch):

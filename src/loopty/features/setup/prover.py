@@ -200,10 +200,11 @@ class TaskProver:
         within: CheckTime | None = None,
         retry_line: str = "loopty init --yes --force",
         proves: bool = True,
+        limit_option: str = "--timeout",
     ) -> None:
         """`retry_line` starts over; with more time, where that was missing.
 
-        `proves` plants changes into the files.
+        `proves` plants changes into the files. `limit_option` sets a trial's limit; empty if none does.
         """
         self._proves = proves
         self._checks = checks
@@ -211,6 +212,7 @@ class TaskProver:
         self._consent = consent
         self._time = within or CheckTime()
         self._retry_line = retry_line
+        self._limit_option = limit_option
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
         """Prove the drafts in turn until one works; without one, the file has the most promising of them.
@@ -418,8 +420,9 @@ class TaskProver:
 
     def _say_start(self, draft: TaskDraft, fixed: frozenset[str]) -> None:
         limited = self._limited(draft, fixed)
-        option = "--within" if limited.timeout_seconds < draft.timeout_seconds else "--timeout"
-        self._say(f"checking for at most {limited.timeout_seconds:g} s ({option}; Ctrl-C stops): {draft.command}")
+        option = "--within" if limited.timeout_seconds < draft.timeout_seconds else self._limit_option
+        hints = "; ".join(filter(None, (option, "Ctrl-C stops")))
+        self._say(f"checking for at most {limited.timeout_seconds:g} s ({hints}): {draft.command}")
 
     def _with_line(self, check: CheckResult, fixed: frozenset[str]) -> CheckResult:
         """Add to the failed check the line that starts over with what was missing: a device, or more time."""

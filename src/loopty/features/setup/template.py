@@ -35,6 +35,14 @@ def write_task_file(folder: Path, draft: TaskDraft) -> None:
     write_atomically(folder, TASK_FILE, render_task_file(draft).encode())
 
 
+def restore_task_file(folder: Path, former: bytes | None) -> None:
+    """Leave the file as it was before; None: it was not there."""
+    if former is None:
+        (folder / TASK_FILE).unlink(missing_ok=True)
+    else:
+        write_atomically(folder, TASK_FILE, former)
+
+
 def render_task_file(draft: TaskDraft) -> str:
     """Write the text of the file. Reasons of settings stand above them as comments."""
     return f"""\
@@ -238,6 +246,8 @@ def _parameter(name: str, parameter: Parameter) -> Iterator[str]:
     yield f"high = {toml_value(int(parameter.high) if whole else parameter.high)}"
     if parameter.log:
         yield "log = true"
+    if parameter.step is not None:
+        yield f"step = {toml_value(int(parameter.step) if whole else parameter.step)}"
 
 
 def _gates(draft: TaskDraft) -> str:

@@ -15,7 +15,7 @@ _PROGRAM, _TRAIN = "program.md", "train.py"
 _SUMMARY = re.compile(r"^---\n([A-Za-z]\w*):\s", re.MULTILINE)
 _BETTER = re.compile(r"\b(?:(lowest|lower|minimi[sz]e)|(highest|higher|maximi[sz]e))\b", re.IGNORECASE)
 _AIM = re.compile(r"\b(lowest|highest)\s+`?([A-Za-z]\w*)|\b([lL]ower|[hH]igher)\s+`?([a-z]\w*)`? is better")
-_LIMIT = re.compile(r"exceeds (\d+) minutes")
+_LIMIT = re.compile(r"exceeds (\d{1,9}) minutes")
 _CODE = re.compile(r"`([^`\n]+)`")
 _UNTOUCHED = re.compile(r"do not (?:modify|change|edit|touch)|read-only|off limits|cannot", re.IGNORECASE)
 
@@ -53,7 +53,7 @@ _PRIMARY = re.compile(r"\*\*Primary\*\*:?\s*`?([^\s`(,]+)`?\s*([^\n]*)", re.IGNO
 _PRINTED = re.compile(r"METRIC (\w+)=")
 _HEADING = re.compile(r"^(#+)\s*(.+?)\s*$", re.MULTILINE)
 _WORD = re.compile(r"[\w./*-]+")
-_ITERATIONS = re.compile(r'"maxIterations"\s*:\s*(\d+)')
+_ITERATIONS = re.compile(r'"maxIterations"\s*:\s*(\d{1,9})')
 
 
 def pi_autoresearch_task(folder: TaskFolder) -> PeerTask | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 
@@ -22,6 +23,8 @@ from loopty.kit.paths import literal
 
 _CALL = "optimize_anything"
 _FOLDER, _FILE = "candidate", "candidate"
+_PART = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}")
+"""Names of parts that may be file names: none leads out of the folder."""
 
 
 def gepa_task(folder: TaskFolder) -> PeerTask | None:
@@ -44,7 +47,8 @@ def _task(folder: TaskFolder, script: str, call: ast.Call, file: str = "") -> Pe
     given = {word.arg: word.value for word in call.keywords if word.arg}
     seed = call.args[0] if call.args else given.get("seed_candidate")
     names = _names(folder.text(script))
-    texts = _candidate(_literal(seed, names))
+    value = _literal(seed, names)
+    texts = _candidate(value)
     new_files = {} if file else texts or {}
     if file:
         path = file
@@ -62,8 +66,10 @@ def _task(folder: TaskFolder, script: str, call: ast.Call, file: str = "") -> Pe
         attempts=_evaluations(call, names) or 100,
         audit_command=_audit(script, path, given),
     ).with_note("command", f"{script} calls {_CALL} with its evaluator")
-    refusal = "" if path else f"the seed of {script} is computed: write it to a file and pass open(FILE).read()"
-    what = f"{script} calls {_CALL}; its seed is {path or 'computed'}"
+    is_named_oddly = isinstance(value, dict) and {*map(type, value.values())} == {str}
+    why = "has parts whose names are no file names" if is_named_oddly else "is computed"
+    refusal = "" if path else f"the seed of {script} {why}: write it to a file and pass open(FILE).read()"
+    what = f"{script} calls {_CALL}; its seed {f'is {path}' if path else why}"
     draft = draft.with_note("direction", "GEPA maximises its score")
     missing = {name: text for name, text in new_files.items() if not folder.has(name)}
     return PeerTask("GEPA", what, draft, missing, refusal=refusal)
@@ -106,7 +112,8 @@ def _candidate(seed: object) -> dict[str, str] | None:
     if isinstance(seed, str):
         return {f"{_FILE}{_suffix(seed)}": seed}
     if isinstance(seed, dict) and seed and all(isinstance(one, str) for pair in seed.items() for one in pair):
-        return {f"{_FOLDER}/{name}{_suffix(text)}": text for name, text in seed.items()}
+        files = {f"{_FOLDER}/{name}{_suffix(text)}": text for name, text in seed.items()}
+        return files if all(map(_PART.fullmatch, seed)) else None
     return None
 
 

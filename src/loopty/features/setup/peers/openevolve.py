@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -89,7 +90,8 @@ def _thresholds(settings: Mapping[str, Any], stages: int) -> list[float]:
     """Return what each stage but the last has to reach."""
     given = setting(settings, "evaluator", "cascade_thresholds")
     chosen = given if isinstance(given, list) else _THRESHOLDS
-    return [float(one) for one in chosen[: max(stages - 1, 0)] if isinstance(one, int | float)]
+    values = (number(one, -math.inf) for one in chosen[: max(stages - 1, 0)])
+    return [value for value in values if value is not None]
 
 
 def _model(settings: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 import shlex
 import shutil
@@ -11,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopty.domain.objective import direction_of
-from loopty.domain.space import Parameter, ParameterKind
-from loopty.features.setup.peers.peer_task import MAX, PeerTask, TaskFolder, functions, goal, parsed
+from loopty.domain.space import Parameter, ParameterKind, Value
+from loopty.features.setup.peers.peer_task import MAX, PeerTask, TaskFolder, functions, goal, number, parsed
 from loopty.features.setup.task_draft import GateDraft, TaskDraft
 from loopty.kit.paths import literal
 
@@ -32,12 +33,9 @@ def evo_task(folder: TaskFolder) -> PeerTask | None:
     def filled(text: str) -> str:
         return text.replace("{target}", shlex.quote(target)).replace("{worktree}", ".")
 
-    gates = config.get("gates") or config.get("gate") or []
-    lines = (
-        [gates]
-        if isinstance(gates, str)
-        else [one.get("command") if isinstance(one, dict) else one for one in gates]
-    )
+    gates = config.get("gates") or config.get("gate")
+    listed = gates if isinstance(gates, list) else [gates]
+    lines = [one.get("command") if isinstance(one, dict) else one for one in listed]
     draft = TaskDraft(
         filled(line),
         (literal(target),),
@@ -145,7 +143,9 @@ def optuna_task(folder: TaskFolder) -> PeerTask | None:
     ).with_note(
         "direction", "create_study says so" if direction else "Optuna minimises unless a study says otherwise"
     )
-    refusal = "" if parameters else f"{_OBJECTIVE}(trial) of {script} computes its bounds: name them with --param"
+    faults = (f"{name} of {script}: {fault}" for name, one in parameters.items() if (fault := one.fault()))
+    unknown = f"{_OBJECTIVE}(trial) of {script} computes its bounds: name them with --param"
+    refusal = next(faults, "") if parameters else unknown
     return PeerTask(
         "Optuna", f"{_OBJECTIVE}(trial) of {script} has {len(parameters)} parameters", draft, refusal=refusal
     )
@@ -164,17 +164,27 @@ def _parameters(function: ast.FunctionDef) -> Iterator[tuple[str, Parameter]]:
         try:
             values = [ast.literal_eval(one) for one in call.args]
             words = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
-        except (ValueError, TypeError):
+            parameter = _parameter(kind, values, words)
+        except (ValueError, TypeError, OverflowError, RecursionError):
             continue
-        if parameter := _parameter(kind, values, words):
+        if parameter:
             yield str(values[0] if values else words.get("name")), parameter
 
 
 def _parameter(kind: str, values: list[Any], words: Mapping[str, Any]) -> Parameter | None:
     bounds = [*values[1:], *(words[name] for name in ("low", "high", "choices") if name in words)]
     if kind == "suggest_categorical" and bounds:
-        return Parameter(ParameterKind.CATEGORICAL, choices=tuple(bounds[0]))
+        return Parameter(ParameterKind.CATEGORICAL, choices=tuple(map(_choice, bounds[0])))
     if kind in ("suggest_float", "suggest_int") and len(bounds) >= 2:
         whole = ParameterKind.INT if kind == "suggest_int" else ParameterKind.FLOAT
-        return Parameter(whole, float(bounds[0]), float(bounds[1]), bool(words.get("log")))
+        is_log = bool(words.get("log"))
+        step = None if is_log else number(words.get("step"))
+        return Parameter(whole, float(bounds[0]), float(bounds[1]), is_log, step)
     return None
+
+
+def _choice(choice: object) -> Value:
+    """Return a choice, or as a text what TOML does not have, as None; the SDK finds that again."""
+    if isinstance(choice, str | int) or (isinstance(choice, float) and math.isfinite(choice)):
+        return choice
+    return repr(choice)

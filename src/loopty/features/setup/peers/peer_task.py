@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -104,9 +105,14 @@ def setting(settings: Mapping[str, Any], *keys: str) -> Any:
 
 
 def number(value: Any, least: float = 0.0) -> float | None:
-    """Return the value if it is a number above this one."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and value > least else None
+    """Return the value if it is a finite number above this one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) and found > least else None
 
 
 def goal(text: Any) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from loopty.domain.errors import Misuse
 from loopty.features.setup.peers.autoresearch import autoresearch_task, pi_autoresearch_task
 from loopty.features.setup.peers.coral import coral_task
 from loopty.features.setup.peers.gepa import gepa_task
@@ -57,8 +59,11 @@ def below_top(task: PeerTask, folder: str) -> PeerTask:
 
 
 def write_new_files(top: Path, task: PeerTask) -> None:
-    """Write the files that the task needs and the folder lacks."""
-    for name, text in task.new_files.items():
-        path = top / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+    """Write the files that the task needs and the folder lacks. Raises Misuse where something is in the way."""
+    paths = {top.resolve() / name: text for name, text in task.new_files.items()}
+    for path in paths:
+        # Names and links of a repository may be hostile: nothing is written elsewhere, nor over a file.
+        if path.parent.resolve() != path.parent or path.parent.is_file() or os.path.lexists(path):
+            raise Misuse(f"{path} is needed, and a link or a file is in its place: move that away")
+    for path, text in paths.items():
         write_atomically(path.parent, path.name, text.encode())

@@ -26,7 +26,7 @@ from loopty.kit.paths import literal
 _EVALUATOR = "evaluate.py"
 _CONFIGS = ("shinka.yaml", "shinka_small.yaml", "shinka_medium.yaml", "shinka_large.yaml")
 _STARTER = "run_evo.py"
-_TIME = re.compile(r"""\btime\s*=\s*["'](\d+):(\d\d):(\d\d)["']""")
+_TIME = re.compile(r"""\btime\s*=\s*["'](\d{1,9}):(\d\d):(\d\d)["']""")
 
 
 def shinka_task(folder: TaskFolder) -> PeerTask | None:
