@@ -1,6 +1,7 @@
 """Studies as their callers use them: the same loop, ledger and judge behind a function."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -8,6 +9,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
@@ -128,14 +131,17 @@ def test_processes_call_a_function_that_cannot_be_imported():
 
     def objective(trial):
         x = trial.suggest_float("x", 0, 1)
-        if trial.number == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if trial.number in (3, 4):
+            os.kill(os.getpid(), signal.SIGKILL if trial.number == 3 else signal.SIGRTMIN + 2)
+        if trial.number == 5:
+            raise ValueError("\udcff")
         trial.report(x, 0)
         return float(os.getpid() != parent)
 
     study = tune(objective, None, 8, workers=2)
-    assert states(study) == {"complete": 7, "failed": 1}
-    assert "SIGKILL" in study.trials[3].reason
+    assert states(study) == {"complete": 5, "failed": 3}
+    for number, words in ((3, "SIGKILL"), (4, "signal of real time"), (5, "cannot be sent")):
+        assert words in study.trials[number].reason
     assert study.best.score == 1.0
 
 
@@ -154,6 +160,29 @@ def test_an_isolated_objective_writes_nowhere_else(tmp_path):
     study = tune(objective, trials=1, isolated=True)
     assert "PermissionError" in study.trials[0].reason
     assert not target.exists()
+
+
+def test_an_isolated_objective_cannot_reach_its_parent_or_the_ledger(tmp_path):
+    escaped, folder = tmp_path / "escaped", tmp_path / "study"
+
+    class Command:
+        def __reduce__(self):
+            return os.system, (f"touch {escaped}",)
+
+    def objective(trial):
+        if trial.number == 0:
+            opened = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+            mapped = Path("/proc/self/maps").read_text()
+            return float(any(str(folder) in text for text in [*opened, mapped]))
+        for pipe in [each for each in gc.get_objects() if isinstance(each, Connection) and not each.closed]:
+            with contextlib.suppress(OSError):
+                pipe.send(Command())
+        return 9.0
+
+    study = tune(objective, trials=2, isolated=True, folder=folder)
+    assert study.best.score == 0
+    assert study.trials[1].reason == "its process sent what is no result"
+    assert not escaped.exists()
 
 
 def test_ctrl_c_ends_the_call_and_the_results_stay(tmp_path):

@@ -643,9 +643,9 @@ def _outside_of_loops() -> Iterator[None]:
         asyncio._set_running_loop(running)
 
 
-def _restriction(folder: Path) -> Callable[[], None]:
+def _restriction(folder: Path) -> Callable[[int], None]:
     """Return what confines a process: it reads what it could, and writes to its own temporary folder alone."""
     from loopty.study.confinement import confine, require_confinement
 
     require_confinement()
-    return lambda: confine(folder)
+    return lambda keep: confine(folder, keep)
