@@ -338,9 +338,15 @@ def test_a_repository_of_the_users_is_asked_and_told(tmp_path):
         ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "1"],
     ):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    (tmp_path / "objective.py").write_text("# mine\n")
+    task = (tmp_path / "loopty.toml").read_text()
+    with pytest.raises(Misuse, match="other files"):
+        tune(lambda _: 1.0, folder=tmp_path)
     with loopty.open(tmp_path) as study:
         for number in range(3):
             trial = study.ask()
             assert ((trial.folder / "speed.txt").read_text() == "value = 5\n") == (number == 0)
             study.tell(trial, float(number))
-    assert [trial.score for trial in study.trials] == [0.0, 1.0, 2.0]
+    assert [trial.score for trial in loopty.open(tmp_path).trials] == [0.0, 1.0, 2.0]
+    assert (tmp_path / "loopty.toml").read_text() == task
+    assert (tmp_path / "objective.py").read_text() == "# mine\n"

@@ -11,6 +11,7 @@ import inspect
 import os
 import subprocess
 import textwrap
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,29 @@ from loopty.taskfile.schema import toml_text
 
 SOURCE_FILE = "objective.py"
 PROGRAM_FILE = "program.py"
+REFUSAL = [
+    "python3",
+    "-c",
+    "raise SystemExit('this score comes from a Python function: run your script again')",
+]
+"""The benchmark of a study. A task with another one is somebody else's."""
 _AUTHOR = ("-c", "user.name=loopty", "-c", "user.email=loopty@localhost", "-c", "commit.gpgsign=false")
 
 
 def is_study(folder: Path) -> bool:
-    """Say whether there is a study in this folder."""
+    """Say whether there is a study in this folder, and not a repository of the caller's."""
+    if not has_task(folder):
+        return False
+    try:
+        task = tomllib.loads((folder / TASK_FILE).read_text())
+    except (OSError, ValueError):
+        return False
+    benchmark = task.get("benchmark")
+    return isinstance(benchmark, dict) and benchmark.get("command") == REFUSAL
+
+
+def has_task(folder: Path) -> bool:
+    """Say whether this folder is a repository with a task."""
     return (folder / ".git").is_dir() and (folder / TASK_FILE).is_file()
 
 

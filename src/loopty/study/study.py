@@ -38,7 +38,7 @@ from loopty.session.trust import TaskHere
 from loopty.study.calls import Objective
 from loopty.study.executors import HandOver, InProcess, Processes, TrialMaker
 from loopty.study.files import StudyFiles
-from loopty.study.folder import SOURCE_FILE, is_study, source_text, write_folder
+from loopty.study.folder import REFUSAL, SOURCE_FILE, has_task, is_study, source_text, write_folder
 from loopty.study.pictures import Plots
 from loopty.study.progress import make_progress
 from loopty.study.results import (
@@ -89,12 +89,11 @@ class Settings(Record):
 
     def task_data(self, space: Mapping[str, Parameter]) -> dict[str, Any]:
         """Return the task file: a study's is as good as any other for the verbs that read."""
-        refusal = "this score comes from a Python function: run your script again"
         data: dict[str, Any] = {
             "statement": self.goal or "Tune the parameters of objective.py",
             "seed": self.seed,
             "benchmark": {
-                "command": ["python3", "-c", f"raise SystemExit({refusal!r})"],
+                "command": REFUSAL,
                 "timeout_seconds": 86_400.0,
                 "files": [SOURCE_FILE],
             },
@@ -221,7 +220,7 @@ class Study:
     @property
     def _has_record(self) -> bool:
         return bool(self._context and self._context.history.runs) or (
-            self._context is None and is_study(self.folder) and bool(self.history.runs)
+            self._context is None and has_task(self.folder) and bool(self.history.runs)
         )
 
     @property
