@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -201,6 +202,10 @@ def test_time_and_target_end_a_call():
     slow = tune(lambda _: threading.Event().wait(0.1) or 1.0, trials=None, timeout=0.5)
     assert "time limit" in slow.finish.reason
     assert 1 < len(slow.trials) < 8
+    started = time.monotonic()
+    failed = tune(lambda _: threading.Event().wait(0.2) and None, trials=9, timeout=0.3)
+    assert len(failed.trials) == 2
+    assert time.monotonic() - started < 9 * 0.2
     good = tune(lambda trial: trial.params["x"], trials=50, target=0.9)
     assert len(good.trials) < 50
 
@@ -228,6 +233,39 @@ def test_asking_ends_with_the_budget():
         study.ask()
 
 
+def test_a_trial_that_depends_on_another_is_refused_and_a_failed_first_one_begins_anew(monkeypatch):
+    monkeypatch.setattr("loopty.study.study._IDLE_SECONDS", 0.2)
+    study = loopty.create(SPACE)
+    with pytest.raises(Misuse, match="no trial yet"):
+        _ = study.history
+    first = study.ask(trials=4)
+    with pytest.raises(Misuse, match="depends on @1: tell that one first"):
+        study.ask()
+    study.tell(first, failed="out of memory")
+    again = study.ask()
+    assert again.params != first.params
+    study.tell(again, 1.0)
+    others = [study.ask(), study.ask()]
+    with pytest.raises(Misuse, match="tell that one first"):  # the budget may hold no more: they decide
+        study.ask()
+    for trial in others:
+        study.tell(trial, 2.0)
+    with pytest.raises(loopty.StudyOver):
+        study.ask()
+    assert states(study) == {"complete": 3, "failed": 1}
+
+
+def test_a_forked_process_leaves_the_study_alone():
+    study = loopty.create(SPACE)
+    study.tell(study.ask(), 1.0)
+    if (child := os.fork()) == 0:
+        study._clean_up()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert study.folder.exists()
+    study.tell(study.ask(), 2.0)
+
+
 async def test_a_running_event_loop_is_no_obstacle():
     thread = threading.current_thread()
     study = tune(lambda _: float(threading.current_thread() is thread), trials=2)
@@ -246,6 +284,11 @@ def test_an_async_objective_is_awaited():
         return trial.params["x"]
 
     assert states(tune(objective, trials=3)) == {"complete": 3}
+
+    async def leave(_):
+        sys.exit(3)
+
+    assert tune(leave, trials=1).trials[0].reason == "SystemExit: 3"
 
 
 def test_a_program_evolves_and_others_names_of_the_score_count(tmp_path):
@@ -350,3 +393,8 @@ def test_a_repository_of_the_users_is_asked_and_told(tmp_path):
     assert [trial.score for trial in loopty.open(tmp_path).trials] == [0.0, 1.0, 2.0]
     assert (tmp_path / "loopty.toml").read_text() == task
     assert (tmp_path / "objective.py").read_text() == "# mine\n"
+
+
+def test_a_budget_with_another_name_is_refused():
+    with pytest.raises(Misuse, match="budget has no 'trials': it has attempts"):
+        loopty.create(SPACE).optimize(lambda _: 1.0, budget={"trials": 3})

@@ -148,6 +148,11 @@ class Loop:
     def _paces(self) -> Paces:
         return Paces.of(self.run, Pool.ATTEMPT) or Paces.before_the_first(self.history[self.run.root])
 
+    @property
+    def is_asking(self) -> bool:
+        """Say whether a proposer works on an answer."""
+        return bool(self._questions.tasks)
+
     def latest(self, node: NodeId) -> Row | None:
         """Return the newest row of metrics that a trial of this session has reported."""
         return self._prune_watch.latest(node)

@@ -183,7 +183,7 @@ def evolve(
     is_whole = amount.unit in ("attempts", "tokens")
     limit = int(amount.amount) if is_whole else amount.amount
     pools: dict[str, Any] = {"attempts": _ENDLESS, limits[amount.unit]: limit}
-    task: dict[str, Any] = {"pools": pools, "proposer": {"kind": "llm-code" if model else "mutate"}}
+    task: dict[str, Any] = {"budget": pools, "proposer": {"kind": "llm-code" if model else "mutate"}}
     if model:
         task["roles"] = {"evolver": {"model": model}}
     settings = Settings(

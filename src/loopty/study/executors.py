@@ -392,6 +392,11 @@ class HandOver:
         """Return the next trial, as soon as there is one."""
         return await self._waiting.get()
 
+    @property
+    def names_out(self) -> list[str]:
+        """List the trials that somebody works on."""
+        return list(self._answers)
+
     def is_out(self, name: str) -> bool:
         """Say whether somebody works on the trial with this name."""
         return name in self._answers
