@@ -304,6 +304,11 @@ def test_a_program_evolves_and_others_names_of_the_score_count(tmp_path):
     assert study.best.score >= -4
     best = CampaignReader(tmp_path / "evolved").diff(study.best.name, baseline=True)
     assert study.best.score == -4 or "+    return" in best.patch
+    assert len(loopty.evolve("def solve():\n    return 3\n", evaluate, **how).trials) == 7
+    with pytest.raises(Misuse, match="evolves another program"):
+        loopty.evolve("def solve():\n    return 4\n", evaluate, **how)
+    with pytest.raises(Misuse, match="study of something else"):
+        tune(lambda _: 1.0, folder=how["folder"])
 
 
 def test_a_program_that_never_ends_is_said_at_once():

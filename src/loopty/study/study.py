@@ -391,8 +391,7 @@ class Study:
             if not self._space.parameters and is_study(self.folder):
                 self._space = Space(dict(self._read_task().space.parameters))
             texts = {SOURCE_FILE: source or "# no objective: trials are asked for and told\n"}
-            texts |= {name: text for name, text in settings.files.items() if not (self.folder / name).exists()}
-            write_folder(self.folder, settings.task_data(self._space.parameters), texts)
+            write_folder(self.folder, settings.task_data(self._space.parameters), texts, settings.files)
         if settings or self._context is None:
             self._context = None
             here = TaskHere.read(Repository.open(self.folder))
