@@ -612,7 +612,7 @@ class _Handing:
         try:
             limit = _IDLE_SECONDS if is_alone else None
             while not await self._is_any_done(trial, limit):
-                if (out := self.hand.names_out) and not self.session.loop.is_asking:
+                if (out := self.hand.names_out) and not self.session.loop.questions.tasks:
                     raise Misuse(f"the next trial depends on {', '.join(out)}: tell that one first")
             if trial.done():
                 return trial.result()
