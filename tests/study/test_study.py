@@ -175,14 +175,19 @@ def test_an_isolated_objective_cannot_reach_its_parent_or_the_ledger(tmp_path):
             opened = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
             mapped = Path("/proc/self/maps").read_text()
             return float(any(str(folder) in text for text in [*opened, mapped]))
+        sent = b"\0" if trial.number == 1 else b"\0\0\0\2hi"
         for pipe in [each for each in gc.get_objects() if isinstance(each, Connection) and not each.closed]:
             with contextlib.suppress(OSError):
-                pipe.send(Command())
+                pipe.send(Command()) if trial.number == 3 else os.write(pipe.fileno(), sent)
+        if trial.number == 1:
+            threading.Event().wait()
         return 9.0
 
-    study = tune(objective, trials=2, isolated=True, folder=folder)
+    study = tune(objective, trials=4, isolated=True, trial_timeout=1, folder=folder)
     assert study.best.score == 0
-    assert study.trials[1].reason == "its process sent what is no result"
+    assert study.trials[1].reason == "no result within 1 s"
+    assert study.trials[2].reason == "its process sent what is no result"
+    assert study.trials[3].state == "failed"
     assert not escaped.exists()
 
 

@@ -34,6 +34,8 @@ _STOPPED = "stopped on request"
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 _MOST_BYTES = 1 << 24
+_SIZE_BYTES = 4
+"""Each message of a process begins with its length."""
 _LAST_SECONDS = 0.2
 """How long a process that closed its pipe may take to end."""
 
@@ -164,6 +166,8 @@ class Processes:
                     return _measured(outcome)
                 if call.done():
                     return _measured(Outcome(Ending.FAILED, reason=self._end(worker)))
+                call.cancel()
+                await asyncio.wait({call})  # it reads from a descriptor that another worker may get next
                 self._end(worker)
                 if stop.done():
                     return Outcome(Ending.CANCELLED, reason=_STOPPED)
@@ -287,13 +291,34 @@ class _Worker:
             return None
 
     async def _receive(self) -> bytes:
-        loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._pipe.fileno(), ready.set)
+        """Return the next message. Half a message keeps nothing from its time limit: no read waits."""
+        size = int.from_bytes(await self._read(_SIZE_BYTES), "big")
+        if not 0 < size <= _MOST_BYTES:
+            raise ValueError("no message has this length")
+        return await self._read(size)
+
+    async def _read(self, size: int) -> bytes:
+        loop, pipe, read = asyncio.get_running_loop(), self._pipe.fileno(), bytearray()
+        whole: asyncio.Future[bytes] = loop.create_future()
+
+        def take() -> None:
+            if whole.done():
+                return
+            try:
+                part = os.read(pipe, size - len(read))
+            except OSError:  # the process was killed, and left what it had not read
+                part = b""
+            read.extend(part)
+            if not part or len(read) == size:
+                whole.set_result(bytes(read))
+
+        loop.add_reader(pipe, take)
         try:
-            await ready.wait()
+            if len(found := await whole) < size:
+                raise EOFError
+            return found
         finally:
-            loop.remove_reader(self._pipe.fileno())
-        return self._pipe.recv_bytes(_MOST_BYTES)
+            loop.remove_reader(pipe)
 
     def end(self) -> str:
         """End the process; says how it had ended, if it had."""
@@ -330,7 +355,7 @@ def _serve(pipe: Connection, objective: Objective, restrict: Restrict | None, pa
         restrict(pipe.fileno())
 
     def ask(rows: Any) -> str | None:
-        pipe.send_bytes(msgpack.encode(_Reports(list(rows))))
+        _send(pipe, msgpack.encode(_Reports(list(rows))))
         answer: str | None = pipe.recv()
         return answer
 
@@ -349,7 +374,13 @@ def _serve(pipe: Connection, objective: Objective, restrict: Restrict | None, pa
             reason = f"its result cannot be sent to the parent process: {error}"
             bare = Trial(name, number, params, Space({}), seed="")
             message = msgpack.encode(_Result.of(Outcome(Ending.FAILED, reason=reason), bare))
-        pipe.send_bytes(message)
+        _send(pipe, message)
+
+
+def _send(pipe: Connection, message: bytes) -> None:
+    rest = memoryview(len(message).to_bytes(_SIZE_BYTES, "big") + message)
+    while rest:
+        rest = rest[os.write(pipe.fileno(), rest) :]
 
 
 async def _alone(called: Any) -> Outcome:
