@@ -1,13 +1,17 @@
 """Studies as their callers use them: the same loop, ledger and judge behind a function."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
@@ -128,14 +132,17 @@ def test_processes_call_a_function_that_cannot_be_imported():
 
     def objective(trial):
         x = trial.suggest_float("x", 0, 1)
-        if trial.number == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if trial.number in (3, 4):
+            os.kill(os.getpid(), signal.SIGKILL if trial.number == 3 else signal.SIGRTMIN + 2)
+        if trial.number == 5:
+            raise ValueError("\udcff")
         trial.report(x, 0)
         return float(os.getpid() != parent)
 
     study = tune(objective, None, 8, workers=2)
-    assert states(study) == {"complete": 7, "failed": 1}
-    assert "SIGKILL" in study.trials[3].reason
+    assert states(study) == {"complete": 5, "failed": 3}
+    for number, words in ((3, "SIGKILL"), (4, "signal of real time"), (5, "cannot be sent")):
+        assert words in study.trials[number].reason
     assert study.best.score == 1.0
 
 
@@ -156,6 +163,34 @@ def test_an_isolated_objective_writes_nowhere_else(tmp_path):
     assert not target.exists()
 
 
+def test_an_isolated_objective_cannot_reach_its_parent_or_the_ledger(tmp_path):
+    escaped, folder = tmp_path / "escaped", tmp_path / "study"
+
+    class Command:
+        def __reduce__(self):
+            return os.system, (f"touch {escaped}",)
+
+    def objective(trial):
+        if trial.number == 0:
+            opened = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+            mapped = Path("/proc/self/maps").read_text()
+            return float(any(str(folder) in text for text in [*opened, mapped]))
+        sent = b"\0" if trial.number == 1 else b"\0\0\0\2hi"
+        for pipe in [each for each in gc.get_objects() if isinstance(each, Connection) and not each.closed]:
+            with contextlib.suppress(OSError):
+                pipe.send(Command()) if trial.number == 3 else os.write(pipe.fileno(), sent)
+        if trial.number == 1:
+            threading.Event().wait()
+        return 9.0
+
+    study = tune(objective, trials=4, isolated=True, trial_timeout=1, folder=folder)
+    assert study.best.score == 0
+    assert study.trials[1].reason == "no result within 1 s"
+    assert study.trials[2].reason == "its process sent what is no result"
+    assert study.trials[3].state == "failed"
+    assert not escaped.exists()
+
+
 def test_ctrl_c_ends_the_call_and_the_results_stay(tmp_path):
     def objective(trial):
         if trial.number == 2:
@@ -172,6 +207,10 @@ def test_time_and_target_end_a_call():
     slow = tune(lambda _: threading.Event().wait(0.1) or 1.0, trials=None, timeout=0.5)
     assert "time limit" in slow.finish.reason
     assert 1 < len(slow.trials) < 8
+    started = time.monotonic()
+    failed = tune(lambda _: threading.Event().wait(0.2) and None, trials=9, timeout=0.3)
+    assert len(failed.trials) == 2
+    assert time.monotonic() - started < 9 * 0.2
     good = tune(lambda trial: trial.params["x"], trials=50, target=0.9)
     assert len(good.trials) < 50
 
@@ -199,6 +238,39 @@ def test_asking_ends_with_the_budget():
         study.ask()
 
 
+def test_a_trial_that_depends_on_another_is_refused_and_a_failed_first_one_begins_anew(monkeypatch):
+    monkeypatch.setattr("loopty.study.study._IDLE_SECONDS", 0.2)
+    study = loopty.create(SPACE)
+    with pytest.raises(Misuse, match="no trial yet"):
+        _ = study.history
+    first = study.ask(trials=4)
+    with pytest.raises(Misuse, match="depends on @1: tell that one first"):
+        study.ask()
+    study.tell(first, failed="out of memory")
+    again = study.ask()
+    assert again.params != first.params
+    study.tell(again, 1.0)
+    others = [study.ask(), study.ask()]
+    with pytest.raises(Misuse, match="tell that one first"):  # the budget may hold no more: they decide
+        study.ask()
+    for trial in others:
+        study.tell(trial, 2.0)
+    with pytest.raises(loopty.StudyOver):
+        study.ask()
+    assert states(study) == {"complete": 3, "failed": 1}
+
+
+def test_a_forked_process_leaves_the_study_alone():
+    study = loopty.create(SPACE)
+    study.tell(study.ask(), 1.0)
+    if (child := os.fork()) == 0:
+        study._clean_up()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert study.folder.exists()
+    study.tell(study.ask(), 2.0)
+
+
 async def test_a_running_event_loop_is_no_obstacle():
     thread = threading.current_thread()
     study = tune(lambda _: float(threading.current_thread() is thread), trials=2)
@@ -218,6 +290,11 @@ def test_an_async_objective_is_awaited():
 
     assert states(tune(objective, trials=3)) == {"complete": 3}
 
+    async def leave(_):
+        sys.exit(3)
+
+    assert tune(leave, trials=1).trials[0].reason == "SystemExit: 3"
+
 
 def test_a_program_evolves_and_others_names_of_the_score_count(tmp_path):
     def evaluate(path):
@@ -232,6 +309,11 @@ def test_a_program_evolves_and_others_names_of_the_score_count(tmp_path):
     assert study.best.score >= -4
     best = CampaignReader(tmp_path / "evolved").diff(study.best.name, baseline=True)
     assert study.best.score == -4 or "+    return" in best.patch
+    assert len(loopty.evolve("def solve():\n    return 3\n", evaluate, **how).trials) == 7
+    with pytest.raises(Misuse, match="evolves another program"):
+        loopty.evolve("def solve():\n    return 4\n", evaluate, **how)
+    with pytest.raises(Misuse, match="study of something else"):
+        tune(lambda _: 1.0, folder=how["folder"])
 
 
 def test_a_program_that_never_ends_is_said_at_once():
@@ -309,9 +391,20 @@ def test_a_repository_of_the_users_is_asked_and_told(tmp_path):
         ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "1"],
     ):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    (tmp_path / "objective.py").write_text("# mine\n")
+    task = (tmp_path / "loopty.toml").read_text()
+    with pytest.raises(Misuse, match="other files"):
+        tune(lambda _: 1.0, folder=tmp_path)
     with loopty.open(tmp_path) as study:
         for number in range(3):
             trial = study.ask()
             assert ((trial.folder / "speed.txt").read_text() == "value = 5\n") == (number == 0)
             study.tell(trial, float(number))
-    assert [trial.score for trial in study.trials] == [0.0, 1.0, 2.0]
+    assert [trial.score for trial in loopty.open(tmp_path).trials] == [0.0, 1.0, 2.0]
+    assert (tmp_path / "loopty.toml").read_text() == task
+    assert (tmp_path / "objective.py").read_text() == "# mine\n"
+
+
+def test_a_budget_with_another_name_is_refused():
+    with pytest.raises(Misuse, match="budget has no 'trials': it has attempts"):
+        loopty.create(SPACE).optimize(lambda _: 1.0, budget={"trials": 3})

@@ -105,7 +105,7 @@ class Loop:
         self._workspaces = workspaces
         self._prune_watch = prune_watch
         self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
-        self._questions = OpenQuestions(
+        self.questions = OpenQuestions(
             recorder=recorder,
             run=run,
             proposers=proposers,
@@ -163,7 +163,7 @@ class Loop:
 
     def _cancel_all(self) -> None:
         self._cancel.set()
-        self._questions.cancel()
+        self.questions.cancel()
 
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
@@ -249,7 +249,7 @@ class Loop:
                 self._fill_slots()
                 if self._cancel.is_set():
                     return self._limits.finish_after_stop(self._why_stopped)
-                under_way = {*self._trials, *self._questions.tasks}
+                under_way = {*self._trials, *self.questions.tasks}
                 if not under_way and not self._requests.is_paused:
                     return self._limits.finish(self._limits.stop_reason() or self._why_idle())
                 self._requests.changed.clear()
@@ -270,15 +270,15 @@ class Loop:
             if trial := self._next_undecided():
                 self._run_in_background(trial)
             elif self._limits.over_reason():
-                self._questions.drop()
+                self.questions.drop()
                 return
             elif not self._fill_slot(claims):
                 break
         most = self._paces().ahead(width) if self._pools.questions is None else self._question_slots()
         for pool in self._proposers if most else ():
             is_asked = pool not in self._not_ahead and not self._cancel.is_set()
-            while is_asked and self._questions.can_ask_ahead(pool, most) and self._wants_question(pool):
-                self._questions.ask(pool, self._trials_ended, early=True)
+            while is_asked and self.questions.can_ask_ahead(pool, most) and self._wants_question(pool):
+                self.questions.ask(pool, self._trials_ended, early=True)
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
@@ -291,15 +291,15 @@ class Loop:
             if trial := self._next_pending(pool):
                 self._run_in_background(trial)
                 return True
-            if answer := self._questions.take(pool):
+            if answer := self.questions.take(pool):
                 self._use(pool, answer)
                 return True
-            if self._questions.open_count(pool) == claims[pool]:
+            if self.questions.open_count(pool) == claims[pool]:
                 if not self._wants_question(pool):
                     continue
-                if not self._questions.can_ask(pool):
+                if not self.questions.can_ask(pool):
                     return False  # no pool overtakes one whose proposer is still answering
-                self._questions.ask(pool, self._trials_ended)
+                self.questions.ask(pool, self._trials_ended)
             claims[pool] += 1
             return True
         return False
@@ -312,7 +312,7 @@ class Loop:
             self._waiting.clear()
             self._not_ahead.clear()
             task.result()
-        for question, task_of_question in self._questions.take_ended():
+        for question, task_of_question in self.questions.take_ended():
             self._collect_answer(question, task_of_question)
 
     def _collect_answer(self, question: Question, task: asyncio.Task[Reply]) -> None:
@@ -328,7 +328,7 @@ class Loop:
         else:
             if suggestion is not None:
                 files = self._commit(suggestion) if isinstance(suggestion, Proposal) else ""
-                self._questions.put(question.pool, ReadyAnswer(suggestion, known_event, files))
+                self.questions.put(question.pool, ReadyAnswer(suggestion, known_event, files))
             elif question.trials_ended == self._trials_ended:
                 (self._not_ahead if question.early else self._waiting).add(question.pool)
 
@@ -340,7 +340,7 @@ class Loop:
 
     def _is_spent(self, pool: Pool) -> bool:
         """Say whether all trials of this pool are spent, or will be on the proposals that are being made."""
-        return budget.trial_refusal(self.run, self._requests.pools, pool, self._questions.count(pool)) is not None
+        return budget.trial_refusal(self.run, self._requests.pools, pool, self.questions.count(pool)) is not None
 
     def _next_pending(self, pool: Pool) -> Trial | None:
         """Start the first trial of the oldest node that waits for one; those that were promised one come first."""
@@ -429,7 +429,7 @@ class Loop:
 
     async def _drain(self) -> None:
         """Wait for everything under way; open questions were cancelled if the session was stopped."""
-        ended = await asyncio.gather(*self._trials, *self._questions.tasks, return_exceptions=True)
+        ended = await asyncio.gather(*self._trials, *self.questions.tasks, return_exceptions=True)
         self._trials = set()
         for result in ended:
             is_expected = isinstance(result, Outage | Exhausted | asyncio.CancelledError)

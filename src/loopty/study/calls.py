@@ -33,7 +33,7 @@ def call_objective(objective: Objective, trial: Trial) -> Outcome | Awaitable[Ou
 async def _await(value: Awaitable[Any], trial: Trial, started: float) -> Outcome:
     try:
         outcome = outcome_of_value(await value, trial)
-    except Exception as error:  # noqa: BLE001 - whatever the objective raises is its result
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the objective raises is its result
         outcome = outcome_of_error(error, trial)
     return _timed(outcome, started)
 

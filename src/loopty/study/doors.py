@@ -10,7 +10,7 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import SCORE, Direction
 from loopty.study.calls import Objective
-from loopty.study.folder import PROGRAM_FILE, SOURCE_FILE, is_study
+from loopty.study.folder import PROGRAM_FILE, is_study
 from loopty.study.spaces import Spec, make_space
 from loopty.study.study import Settings, Study
 from loopty.study.trial import Trial
@@ -128,7 +128,7 @@ def open_study(folder: str | Path = ".") -> Study:
     2.0
     """
     path = Path(folder).absolute()
-    if not (is_study(path) and (path / SOURCE_FILE).exists()):
+    if not is_study(path):
         return Study(None, path, _say)
     from loopty.taskfile.read import load
 
@@ -183,7 +183,7 @@ def evolve(
     is_whole = amount.unit in ("attempts", "tokens")
     limit = int(amount.amount) if is_whole else amount.amount
     pools: dict[str, Any] = {"attempts": _ENDLESS, limits[amount.unit]: limit}
-    task: dict[str, Any] = {"pools": pools, "proposer": {"kind": "llm-code" if model else "mutate"}}
+    task: dict[str, Any] = {"budget": pools, "proposer": {"kind": "llm-code" if model else "mutate"}}
     if model:
         task["roles"] = {"evolver": {"model": model}}
     settings = Settings(

@@ -11,6 +11,7 @@ import inspect
 import os
 import subprocess
 import textwrap
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,22 +24,48 @@ from loopty.taskfile.schema import toml_text
 
 SOURCE_FILE = "objective.py"
 PROGRAM_FILE = "program.py"
+REFUSAL = [
+    "python3",
+    "-c",
+    "raise SystemExit('this score comes from a Python function: run your script again')",
+]
+"""The benchmark of a study. A task with another one is somebody else's."""
 _AUTHOR = ("-c", "user.name=loopty", "-c", "user.email=loopty@localhost", "-c", "commit.gpgsign=false")
 
 
 def is_study(folder: Path) -> bool:
-    """Say whether there is a study in this folder."""
+    """Say whether there is a study in this folder, and not a repository of the caller's."""
+    if not has_task(folder):
+        return False
+    try:
+        task = tomllib.loads((folder / TASK_FILE).read_text())
+    except (OSError, ValueError):
+        return False
+    benchmark = task.get("benchmark")
+    return isinstance(benchmark, dict) and benchmark.get("command") == REFUSAL
+
+
+def has_task(folder: Path) -> bool:
+    """Say whether this folder is a repository with a task."""
     return (folder / ".git").is_dir() and (folder / TASK_FILE).is_file()
 
 
-def write_folder(folder: Path, task: Mapping[str, Any], files: Mapping[str, str]) -> None:
-    """Write the task and the files, in a new repository if there is none. Raises Misuse for a folder of others."""
+def write_folder(
+    folder: Path, task: Mapping[str, Any], files: Mapping[str, str], program: Mapping[str, str] | None = None
+) -> None:
+    """Write the task and the files, in a new repository if there is none, which begins with the program.
+
+    Raises Misuse for a folder of others, and for a study that began with another program.
+    """
     is_new = not is_study(folder)
     if is_new and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Misuse(f"{folder} holds other files: name a folder that is empty, or not there yet")
+    if not is_new:
+        _require_same(folder, task, program or {})
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in {**files, TASK_FILE: toml_text(task)}.items():
+        missing = {name: text for name, text in (program or {}).items() if not (folder / name).exists()}
+        for name, text in {**files, **missing, TASK_FILE: toml_text(task)}.items():
             path = folder / name
             if not path.exists() or path.read_text() != text:
                 path.write_text(text)
@@ -48,6 +75,16 @@ def write_folder(folder: Path, task: Mapping[str, Any], files: Mapping[str, str]
         _run_git(folder, "init", "--quiet")
         _run_git(folder, "add", "--all")
         _run_git(folder, *_AUTHOR, "commit", "--quiet", "--no-verify", "-m", "The study begins")
+
+
+def _require_same(folder: Path, task: Mapping[str, Any], program: Mapping[str, str]) -> None:
+    known = tomllib.loads((folder / TASK_FILE).read_text())
+    if known.get("access") != task["access"]:
+        raise Misuse(f"{folder} has a study of something else: name another folder")
+    for name, text in program.items():
+        first = _run_git(folder, "rev-list", "--max-parents=0", "HEAD").split()[-1]
+        if _run_git(folder, "show", f"{first}:{name}") != text.replace("\r\n", "\n").replace("\r", "\n"):
+            raise Misuse(f"{folder} evolves another program, which began as its {name}: name another folder")
 
 
 def source_text(function: Callable[..., Any] | None) -> str:
@@ -75,9 +112,10 @@ def _code_text(code: Any) -> str:
     return f"{code.co_code!r} {constants} {code.co_names}"
 
 
-def _run_git(folder: Path, *words: str) -> None:
+def _run_git(folder: Path, *words: str) -> str:
     argv, environ = git_argv("-C", str(folder), *words), environment_without_git(os.environ)
     done = subprocess.run(argv, capture_output=True, text=True, env=environ)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it gave no reason"]
         raise Misuse(f"git cannot prepare {folder}: {lines[-1]}")
+    return done.stdout

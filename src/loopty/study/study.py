@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -26,7 +28,7 @@ from loopty.engine.protocols import Trial as EngineTrial
 from loopty.git.objects import REGULAR_FILES
 from loopty.git.repository import Repository
 from loopty.kit.process import at_work_end
-from loopty.kit.records import Record, replace
+from loopty.kit.records import Record, fields_of, replace
 from loopty.kit.safe_folder import keep_open
 from loopty.record.fold import Recorded
 from loopty.record.history import History
@@ -38,7 +40,7 @@ from loopty.session.trust import TaskHere
 from loopty.study.calls import Objective
 from loopty.study.executors import HandOver, InProcess, Processes, TrialMaker
 from loopty.study.files import StudyFiles
-from loopty.study.folder import SOURCE_FILE, is_study, source_text, write_folder
+from loopty.study.folder import REFUSAL, SOURCE_FILE, has_task, is_study, source_text, write_folder
 from loopty.study.pictures import Plots
 from loopty.study.progress import make_progress
 from loopty.study.results import (
@@ -57,6 +59,8 @@ from loopty.study.trial import Trial
 _MOST_FAILED = 20
 """Calls that fail in a row before the first one that succeeds."""
 _ENDLESS = 1_000_000_000
+_IDLE_SECONDS = 1.0
+"""How long `ask` waits before it looks whether anything is under way."""
 _STOPPED = "stopped on request"
 _DYNAMIC = ("tpe", "random")
 """Samplers whose space may grow while they draw."""
@@ -89,12 +93,11 @@ class Settings(Record):
 
     def task_data(self, space: Mapping[str, Parameter]) -> dict[str, Any]:
         """Return the task file: a study's is as good as any other for the verbs that read."""
-        refusal = "this score comes from a Python function: run your script again"
         data: dict[str, Any] = {
-            "statement": self.goal or "Tune the parameters of objective.py",
+            "goal": self.goal or "Tune the parameters of objective.py",
             "seed": self.seed,
             "benchmark": {
-                "command": ["python3", "-c", f"raise SystemExit({refusal!r})"],
+                "command": REFUSAL,
                 "timeout_seconds": 86_400.0,
                 "files": [SOURCE_FILE],
             },
@@ -121,6 +124,7 @@ class Study:
 
     def __init__(self, settings: Settings | None, folder: Path | None, say: Callable[[str], None]) -> None:
         """Without settings, the folder has a task of its own. Without a folder, all goes with this object."""
+        self._pid = os.getpid()
         self._settings = settings
         self._is_kept = folder is not None
         if folder is None:
@@ -144,6 +148,8 @@ class Study:
         """Return every run and node that is recorded in the folder."""
         if self._context:
             return self._context.history
+        if self._settings and not has_task(self.folder):
+            raise Misuse("the study has no trial yet: optimize it, or ask and tell")
         from loopty.session.reader import CampaignReader
 
         return CampaignReader(self.folder).history
@@ -221,7 +227,7 @@ class Study:
     @property
     def _has_record(self) -> bool:
         return bool(self._context and self._context.history.runs) or (
-            self._context is None and is_study(self.folder) and bool(self.history.runs)
+            self._context is None and has_task(self.folder) and bool(self.history.runs)
         )
 
     @property
@@ -254,6 +260,9 @@ class Study:
             raise Misuse(f"trials={trials}: give at least 1, or None for no limit")
         if workers < 1:
             raise Misuse(f"workers={workers}: give at least 1")
+        limit_names = [field.name for field in fields_of(Pools)]
+        if unknown := [name for name in budget or {} if name not in limit_names]:
+            raise Misuse(f"budget has no {unknown[0]!r}: it has {', '.join(limit_names)}")
         self.close()
         self._open(objective)
         maker = self._maker()
@@ -287,11 +296,12 @@ class Study:
         progress: bool | None,
     ) -> Finish:
         new_run, failed = False, 0
+        started, left = time.monotonic(), timeout
         loop = asyncio.new_event_loop()
         try:
             with _outside_of_loops(), stopper.signals_caught(loop):
                 while True:
-                    session = self._session(executor, trials, timeout, limits, workers, new_run)
+                    session = self._session(executor, trials, left, limits, workers, new_run)
                     stopper.session = session
                     with make_progress(session, self._count_before(session), trials, progress):
                         state = session.context.state
@@ -305,6 +315,8 @@ class Study:
                     failed += 1
                     count = self._count_before(session) + 1
                     if failed >= _MOST_FAILED or (trials is not None and count >= trials):
+                        return finish
+                    if timeout is not None and (left := started + timeout - time.monotonic()) <= 0:
                         return finish
                     new_run = True  # the first trial failed, and nothing can be compared with it
         finally:
@@ -379,8 +391,7 @@ class Study:
             if not self._space.parameters and is_study(self.folder):
                 self._space = Space(dict(self._read_task().space.parameters))
             texts = {SOURCE_FILE: source or "# no objective: trials are asked for and told\n"}
-            texts |= {name: text for name, text in settings.files.items() if not (self.folder / name).exists()}
-            write_folder(self.folder, settings.task_data(self._space.parameters), texts)
+            write_folder(self.folder, settings.task_data(self._space.parameters), texts, settings.files)
         if settings or self._context is None:
             self._context = None
             here = TaskHere.read(Repository.open(self.folder))
@@ -445,7 +456,7 @@ class Study:
         >>> study.best.score
         0.25
         """
-        trial: Trial = self._handed(lambda: self.ask_async(trials))
+        trial: Trial = self._handed(lambda: self._ask(trials, is_alone=True))
         return trial
 
     def tell(
@@ -479,12 +490,33 @@ class Study:
         >>> asyncio.run(main())
         1.0
         """
+        return await self._ask(trials, is_alone=False)
+
+    async def _ask(self, trials: int | None, is_alone: bool) -> Trial:
+        """Return the next trial; `is_alone` says that nobody can tell another one meanwhile."""
         if self._handing is None:
             self._open(None)
             hand = HandOver(self._maker())
-            self._handing = _Handing(hand, self._session(hand, trials, None, {}, 1))
+            self._handing = _Handing(hand, self._session(hand, trials, None, {}, 1), trials)
             self._clean_up_at_exit()  # again: it has to come before the ledger, opened by now, is closed
-        return await self._handing.ask()
+        handing = self._handing
+        try:
+            return await handing.ask(is_alone)
+        except StudyOver:
+            if not self._can_start_again(handing):
+                raise
+        # The first trial failed, and nothing can be compared with it.
+        await handing.end()
+        session = self._session(handing.hand, handing.trials, None, {}, 1, new_run=True)
+        self._handing = _Handing(handing.hand, session, handing.trials)
+        return await self._handing.ask(is_alone)
+
+    def _can_start_again(self, handing: _Handing) -> bool:
+        history, run = self.history, handing.session.run
+        if self._settings is None or self._settings.has_program or not has_failed(history, history.runs[run]):
+            return False
+        is_spent = handing.trials is not None and count_before(history, run) + 1 >= handing.trials
+        return not is_spent and len(runs_of_study(history)) < _MOST_FAILED
 
     async def tell_async(
         self,
@@ -530,7 +562,9 @@ class Study:
         self._clean_up()
 
     def _clean_up(self) -> None:
-        """End what `ask` began, and remove a folder that nobody named."""
+        """End what `ask` began, and remove a folder that nobody named; not in a process forked from ours."""
+        if os.getpid() != self._pid:
+            return
         with contextlib.suppress(Exception):  # a loop that ended, a folder that somebody removed
             self.close()
         if self._loop and not self._loop.is_closed():
@@ -555,9 +589,10 @@ class Study:
 class _Handing:
     """A session whose trials somebody else runs."""
 
-    def __init__(self, hand: HandOver, session: OptimizeSession) -> None:
+    def __init__(self, hand: HandOver, session: OptimizeSession, trials: int | None) -> None:
         self.hand = hand
-        self._session = session
+        self.session = session
+        self.trials = trials
         self._ended: dict[str, asyncio.Event] = {}
         session.context.recorder.listeners.append(self._note)
         self.loop = asyncio.get_running_loop()
@@ -565,21 +600,32 @@ class _Handing:
 
     def _note(self, recorded: Recorded) -> None:
         if isinstance(recorded.event, TrialEnded):
-            name = self._session.loop.history[recorded.event.node].name
+            name = self.session.loop.history[recorded.event.node].name
             if name in self._ended:
                 self._ended[name].set()
 
-    async def ask(self) -> Trial:
-        """Return the next trial."""
+    async def ask(self, is_alone: bool) -> Trial:
+        """Return the next trial. Raises Misuse where it can come only after an answer that nobody can give."""
         self.hand.asked += 1
-        self._session.loop.wake()
+        self.session.loop.wake()
         trial = asyncio.ensure_future(self.hand.next())
-        await asyncio.wait({trial, self._drive}, return_when=asyncio.FIRST_COMPLETED)
-        if trial.done():
-            return trial.result()
-        trial.cancel()
-        self.hand.asked -= 1
-        raise StudyOver(self._drive.result().reason)
+        try:
+            limit = _IDLE_SECONDS if is_alone else None
+            while not await self._is_any_done(trial, limit):
+                if (out := self.hand.names_out) and not self.session.loop.questions.tasks:
+                    raise Misuse(f"the next trial depends on {', '.join(out)}: tell that one first")
+            if trial.done():
+                return trial.result()
+            raise StudyOver(self._drive.result().reason)
+        except BaseException:
+            trial.cancel()
+            self.hand.asked -= 1
+            raise
+
+    async def _is_any_done(self, trial: asyncio.Future[Trial], limit: float | None) -> bool:
+        both: set[asyncio.Future[Any]] = {trial, self._drive}
+        done, _ = await asyncio.wait(both, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
 
     async def tell(self, trial: Trial, outcome: Outcome) -> None:
         """Record the outcome; returns when it is recorded, and the next trial is made."""
@@ -593,10 +639,10 @@ class _Handing:
 
     async def end(self) -> None:
         """End the session."""
-        self._session.loop.stop(_STOPPED)
+        self.session.loop.stop(_STOPPED)
         await asyncio.wait({self._drive})
-        self._session.context.recorder.listeners.remove(self._note)
-        self._session.context.files.finish_session(self._session.run)
+        self.session.context.recorder.listeners.remove(self._note)
+        self.session.context.files.finish_session(self.session.run)
 
 
 class _Stopper:
@@ -643,9 +689,9 @@ def _outside_of_loops() -> Iterator[None]:
         asyncio._set_running_loop(running)
 
 
-def _restriction(folder: Path) -> Callable[[], None]:
+def _restriction(folder: Path) -> Callable[[int], None]:
     """Return what confines a process: it reads what it could, and writes to its own temporary folder alone."""
     from loopty.study.confinement import confine, require_confinement
 
     require_confinement()
-    return lambda: confine(folder)
+    return lambda keep: confine(folder, keep)
