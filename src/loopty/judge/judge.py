@@ -136,4 +136,5 @@ def _why_incomparable(run: Run, outcome: Outcome) -> str:
     there = cohorts.machines.get(cohorts.fingerprint, {})
     differing = [name for name in {**there, **here} if there.get(name) != here.get(name)]
     names = f" ({', '.join(differing)} differ)" if differing else ""
-    return f"measured under another fingerprint than the incumbent{names}: `loopty measure rebaseline` explains"
+    how = "not comparable, see `loopty measure rebaseline`"
+    return f"measured under another fingerprint than the incumbent{names}: {how}"
