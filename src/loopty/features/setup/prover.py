@@ -235,6 +235,8 @@ class TaskProver:
             if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
+            if _DIRECTION in fixed and proven.sensitivity and proven.sensitivity.better:
+                break  # another benchmark does not mend what the user said
         best = most_promising(failed)
         assert best is not None, "the first draft is always tried"
         self._checks.write(best.draft)
