@@ -52,6 +52,8 @@ def test_a_direction_that_the_delay_contradicts_is_refused_and_nothing_is_writte
 def test_a_score_that_is_about_something_else_leaves_the_former_file_as_it_was(timed):
     timed.write("bench.py", SECONDS.replace("solve.work()", "time.sleep(0.05)").replace("score", "seconds"))
     timed.write("loopty.toml", "# mine\n")
+    (timed.top / "test_solve.py").unlink()
+    timed.commit()
     answer = json.loads(timed.loopty("init", "--yes", "--force", "--json", code=1).stdout)
     assert answer["ok"] is False
     assert "11 times as slow, seconds stayed the same" in answer["reason"]

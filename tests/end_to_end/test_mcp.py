@@ -67,7 +67,7 @@ class Host:
     def result(self, ticket_or_node: str) -> str:
         """The result of what was submitted, however long it takes."""
         end = time.monotonic() + 120
-        while "still running" in (text := self.call("wait", ticket=ticket_or_node)[0]):
+        while "still running" in (text := self.call("wait", id=ticket_or_node)[0]):
             assert time.monotonic() < end
         return text
 

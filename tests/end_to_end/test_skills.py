@@ -87,10 +87,10 @@ def test_every_command_of_report_runs(noisy):
     Path(made["workspace"], "src/x.txt").write_text("9\n")
     assert noisy.json("run", made["node"])["verdict"] == "kept"
     commands = re.findall(r"`loopty ([^`]+)`", shipped_skills()["loopty-report"])
-    assert {"replay", "best", "report", "apply"} <= {command.split()[0] for command in commands}
+    assert {"measure", "best", "report", "apply"} <= {command.split()[0] for command in commands}
     for command in commands:
         words = shlex.split(command)
-        if words[0] in ("install", "audit"):
+        if {"install", "audit"} & {*words}:
             continue  # the first changes the user's settings; the second needs a held-out split
         noisy.loopty(*words)
 

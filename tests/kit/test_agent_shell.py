@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.cli.verdicts import accept_verb
+from loopty.cli.verdicts import approve_verb
 from loopty.domain.errors import Misuse
 from loopty.kit.agent_shell import agent_in_shell
 
@@ -16,6 +16,6 @@ def test_the_shell_of_an_agent_says_so() -> None:
 
 def test_only_a_person_accepts_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_SANDBOX", "seatbelt")
-    assert accept_verb.callback
+    assert approve_verb.callback
     with pytest.raises(Misuse, match="a person accepts what is held, and Codex types here"):
-        accept_verb.callback(node="1.1", why="so", unsafe=False)
+        approve_verb.callback(node="1.1", why="so", unsafe=False)

@@ -74,6 +74,12 @@ class OperatorCredit(PoolPart):
         return replace(self, arms={**self.arms, name: arm})
 
 
+_SMALL_SHARE = 0.05
+"""Of a trial's time: so long a slot may be idle for a proposal that knows more."""
+_INSTANT_SECONDS = 0.1
+"""A call that is no longer, as one from a record, is always waited for."""
+
+
 class Paces(Record):
     """How long one proposal takes: measured in this run, or what is believed before the first."""
 
@@ -102,12 +108,13 @@ class Paces(Record):
         return min(math.ceil(width * (1 + self.call_seconds / max(self.trial_seconds, 0.001))), MOST_QUESTIONS)
 
     def ahead(self, width: int) -> int:
-        """Return how many slots become free during one call; 0 where a trial is shorter than a call.
+        """Return how many slots become free during one call; 0 where it does not pay.
 
-        There a proposal that knows the last result is worth more than the seconds that a slot is idle.
+        A proposal that knows the last result is worth more than the seconds that a slot is idle: where a trial is
+        shorter than a call, and where a call is a small share of a trial.
         """
-        is_long = self.trial_seconds >= self.call_seconds > 0
-        return math.ceil(width * self.call_seconds / self.trial_seconds) if is_long else 0
+        pays = self.trial_seconds >= self.call_seconds > max(_SMALL_SHARE * self.trial_seconds, _INSTANT_SECONDS)
+        return math.ceil(width * self.call_seconds / self.trial_seconds) if pays else 0
 
 
 class CallCost(Record):

@@ -60,8 +60,8 @@ def test_a_dear_model_costs_no_more_where_attempts_are_scarce(world: Any) -> Non
 
 def test_the_price_is_the_share_of_the_scarcest_limit() -> None:
     arms = {
-        "diff|cheap": ArmCredit(9, calls=9, tokens=900, money_usd=0.09, seconds=90.0),
-        "diff|strong": ArmCredit(9, calls=9, tokens=900, money_usd=0.9, seconds=900.0),
+        "diff|cheap": ArmCredit(9, calls=9, tokens=900, money_usd=0.09, call_seconds=90.0),
+        "diff|strong": ArmCredit(9, calls=9, tokens=900, money_usd=0.9, call_seconds=900.0),
     }
     cheap, strong, mutate = Arm(Operator.DIFF, "cheap"), Arm(Operator.DIFF, "strong"), Arm(Operator.MUTATE)
 
